@@ -381,6 +381,10 @@ class AcceptorCore:
         for held in over:
             self.events.publish(metered_facts(held, False, self.state.now), self.state.now + self.state.origin.wall)
 
+    def has_all_shards(self) -> bool:
+        """Whether it has the topology, and a link to each shard."""
+        return self.is_ready() and all(self.links[shard].stage is UP for shard in self.topology.shards)
+
     def parked_in_memory(self) -> int:
         """Return the parked bytes that are not on disk."""
         return self.holding.parking.parked_bytes - (0 if self.state.spool is None else self.state.spool.held)
@@ -431,7 +435,7 @@ class AcceptorCore:
             return
         for link in self.links:
             link.begin_counting()
-        if self.is_ready() and all(self.links[shard].stage is UP for shard in self.topology.shards):
+        if self.has_all_shards():
             self.gates.claims.succeed()
         state, holding = self.state, self.holding
         state.gauges.counters_write(

@@ -15,6 +15,7 @@ import uvloop
 import zmq
 
 from acceptor import questions
+from acceptor.certificate_events import CertificateEvents
 from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
@@ -123,7 +124,7 @@ class Acceptor:
         self.ticks = Chores(
             loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.meet_shards, self.accept_clients,
             self.give_back_memory, self.flow_files.write_due, self.flow_files.keep_accounts,
-            self.listeners.tick, self.finish_turn,
+            self.listeners.tick, CertificateEvents(self.core, self.listeners.expiring).publish, self.finish_turn,
         )  # fmt: skip
 
     def make_arena(self) -> Arena | None:

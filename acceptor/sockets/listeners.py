@@ -65,6 +65,10 @@ class Listeners:
         if self._tls is not None:
             self._tls.tick()
 
+    def expiring(self) -> list[dict[str, Any]]:
+        """Log certificates that expire soon, or have expired; return the facts of their events."""
+        return [] if self._tls is None else self._tls.expiring()
+
     def reload(self) -> None:
         """Load the certificates again, as an operator asks for it."""
         if self._tls is not None:

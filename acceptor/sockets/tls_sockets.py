@@ -41,10 +41,13 @@ class TlsSockets:
 
     def tick(self) -> None:
         """Look after the certificates; called once a second."""
-        now = certificates.now()
         for listener in self._listeners.values():
             listener.refresh()
-            listener.warn_of_expiry(now)
+
+    def expiring(self) -> list[dict[str, Any]]:
+        """Log certificates that expire soon, or have expired; return the facts of their events."""
+        now = certificates.now()
+        return [facts for listener in self._listeners.values() for facts in listener.expiring(now)]
 
     def reload(self) -> None:
         """Load the certificates again, as an operator asks for it."""

@@ -6,6 +6,7 @@ import os
 import ssl
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from penstock.node.logs import get_logger
 from penstock.settings.listeners import ListenerSettings
@@ -18,7 +19,9 @@ from penstock.tls.expiry import SOON_SECONDS
 log = get_logger()
 
 AGAIN_SECONDS = 86400.0
-"""How often it is said that a certificate expires soon."""
+"""How often it is said that a certificate expires soon, or has expired."""
+EVENTS_VHOST = "/"
+"""The vhost whose `amq.flow` gets events that concern the node."""
 
 Signature = tuple[tuple[int, int, int], ...]
 """By file: its inode, size and time of modification (nanoseconds); zeros for one that is not there."""
@@ -34,7 +37,7 @@ class TlsListener:
         self._signature = self._sign()
         self._inners = inner_contexts(settings)
         self._authorities = self._read_authorities()
-        self._said: dict[Path, datetime] = {}
+        self._said: dict[Path, tuple[str, datetime]] = {}
         self._outer = outer
         self._outer.sni_callback = self._named
 
@@ -71,19 +74,30 @@ class TlsListener:
             certificates={str(each.path): each.not_after.isoformat() for each in self.certificates},
         )  # fmt: skip
 
-    def warn_of_expiry(self, now: datetime) -> None:
-        """Log certificates that expire soon, or have expired, once a day each."""
-        for certificate in self.certificates:
-            left = certificate.seconds_left(now)
-            said = self._said.get(certificate.path)
-            if left > SOON_SECONDS or (said is not None and (now - said).total_seconds() < AGAIN_SECONDS):
-                continue
-            self._said[certificate.path] = now
-            what = "certificate expires soon" if left > 0 else "certificate has expired"
-            log.warning(
-                what, listener=self.name, certificate=str(certificate.path), subject=certificate.subject,
-                expires=certificate.not_after.isoformat(), left=shown(max(left, 0.0)),
-            )  # fmt: skip
+    def expiring(self, now: datetime) -> list[dict[str, Any]]:
+        """Log certificates that expire soon, or have expired, once a day each; return the facts of their events
+        (`penstock.flow.flow_events`).
+        """
+        return [self._expires(each, now) for each in self.certificates if self._is_to_be_said(each, now)]
+
+    def _is_to_be_said(self, certificate: Certificate, now: datetime) -> bool:
+        left = certificate.seconds_left(now)
+        event, at = self._said.get(certificate.path, ("", now))
+        is_new = event != _event(left) or (now - at).total_seconds() >= AGAIN_SECONDS
+        return left <= SOON_SECONDS and is_new
+
+    def _expires(self, certificate: Certificate, now: datetime) -> dict[str, Any]:
+        left = certificate.seconds_left(now)
+        event = _event(left)
+        self._said[certificate.path] = event, now
+        about = {
+            "certificate": str(certificate.path), "subject": certificate.subject,
+            "expires": certificate.not_after.isoformat(),
+        }  # fmt: skip
+        what = "certificate expires soon" if left > 0 else "certificate has expired"
+        log.warning(what, listener=self.name, **about, left=shown(max(left, 0.0)))
+        where = {"event": event, "vhost": EVENTS_VHOST, "queue": self.name, "of": "listener"}
+        return {**where, **about, "seconds": round(abs(left))}
 
     def _named(self, sslobject: ssl.SSLObject | ssl.SSLSocket, name: str | None, outer: ssl.SSLContext) -> None:
         """The client has named a host, or (None) has not: give the connection the certificate for it."""
@@ -104,6 +118,10 @@ class TlsListener:
             return self.settings.client_authorities.read_bytes()
         except OSError as error:
             raise unreadable("client_authorities", self.settings.client_authorities, error) from None
+
+
+def _event(left: float) -> str:
+    return "certificate_expiring" if left > 0 else "certificate_expired"
 
 
 def _signature_of(path: Path) -> tuple[int, int, int]:

@@ -70,7 +70,8 @@ def events(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the flow events of queues: near, stop, resume, limits, escalation. The node need not run.
+    """List the flow events of queues (near, stop, resume, limits, escalation) and of certificates that expire. The node
+    need not run.
 
     Example: penstock flow events --last 100 --where 'queue=eu.*' --where event=stop
     """
@@ -89,10 +90,15 @@ def _event_row(event: Facts) -> dict[str, Any]:
     return {
         **event,
         "at": datetime.fromtimestamp(event["at"], UTC).isoformat(sep=" ", timespec="milliseconds"),
-        "messages": depth_of_mark(event["count"], event["stop_count"]),
-        "bytes": depth_of_mark(event["bytes"], event["stop_bytes"]),
+        "messages": _depth(event, "count", "stop_count"),
+        "bytes": _depth(event, "bytes", "stop_bytes"),
         "more": [f"{name} {each}" for name, each in more.items()],
     }
+
+
+def _depth(event: Facts, depth: str, mark: str) -> str:
+    """Format the depth of an event's queue; "" for an event of none."""
+    return depth_of_mark(event[depth], event[mark]) if depth in event else ""
 
 
 def _incident_row(incident: Facts) -> dict[str, Any]:

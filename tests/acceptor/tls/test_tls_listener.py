@@ -115,15 +115,31 @@ def test_a_certificate_that_expires_is_said_once_a_day(own: Path) -> None:
 
     def said(days: float) -> list[str]:
         with capture_logs() as logs:
-            listener.warn_of_expiry(began + timedelta(days=days))
-        assert all(line["certificate"] == str(own) for line in logs)
-        return [f"{line['log_level']}: {line['event']}" for line in logs]
+            events = listener.expiring(began + timedelta(days=days))
+        assert all(each["certificate"] == str(own) for each in (*logs, *events))
+        return [
+            f"{line['log_level']}: {line['event']}; {event['event']}" for line, event in zip(logs, events, strict=True)
+        ]
 
-    soon, late = ["warning: certificate expires soon"], ["warning: certificate has expired"]
-    assert [said(0), said(0.5), said(1), said(19), said(20.5)] == [soon, [], soon, soon, late]
+    soon = ["warning: certificate expires soon; certificate_expiring"]
+    late = ["warning: certificate has expired; certificate_expired"]
+    assert [said(days) for days in (0, 0.5, 1, 19.5, 20.1, 20.5, 21.2)] == [soon, [], soon, soon, late, [], late]
     renew(own)
     listener.refresh()
     assert said(0) == []
+
+
+def test_the_event_of_a_certificate_has_its_listener_and_its_end(own: Path) -> None:
+    certificates.authority().server(["localhost"], timedelta(days=20), "short.pem").replace(own)
+    listener = listener_of(certificates.settings(certificates=[own]))
+    (certificate,) = listener.certificates
+    about = {
+        "vhost": "/", "queue": "public", "of": "listener", "certificate": str(own), "subject": certificate.subject,
+        "expires": certificate.not_after.isoformat(), "seconds": 3600,
+    }  # fmt: skip
+    hour = timedelta(hours=1)
+    assert listener.expiring(certificate.not_after - hour) == [{"event": "certificate_expiring", **about}]
+    assert listener.expiring(certificate.not_after + hour) == [{"event": "certificate_expired", **about}]
 
 
 def test_a_listener_with_a_missing_file_cannot_be_made(tmp_path: Path) -> None:
