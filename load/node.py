@@ -14,6 +14,8 @@ from load.target import Target
 from penstock.memory.gauges import Gauges
 
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
+PLAIN = ("--set", "plain=true")
+"""Loads do without TLS, whatever the environment says of other nodes."""
 START_SECONDS = 900.0
 STOP_SECONDS = 60.0
 POINTER_FILE = "running.json"
@@ -50,7 +52,18 @@ class LocalNode:
 
     def __enter__(self) -> Self:
         """Start the node and wait until it is ready. NotStarted if it fails to start."""
-        command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(self.data), *self._options]
+        command = [
+            sys.executable,
+            "-m",
+            "ops",
+            "serve",
+            "--port",
+            "0",
+            "--data",
+            str(self.data),
+            *PLAIN,
+            *self._options,
+        ]
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         try:

@@ -27,7 +27,7 @@ class Target:
         """
         parts = urlsplit(url)
         if parts.scheme != "amqp":
-            raise ValueError(f"an AMQP URL must start with amqp://: {url!r}")
+            raise ValueError(f"an AMQP URL must start with amqp://, as loads do without TLS: {url!r}")
         try:
             port = parts.port
         except ValueError:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
+from ops.greeting import greets
 from ops.listeners import expiring, when
 from ops.status import Status, collect, why_not_serving
-
-PORT_SECONDS = 5.0
-PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
-START = b"\x01\x00\x00"
-"""The beginning of a method frame on channel 0 (AMQP 0-9-1, 2.3.5): connection.start."""
 
 
 class Check(NamedTuple):
@@ -39,17 +34,9 @@ def _processes(status: Status) -> tuple[bool, str]:
 
 
 def _port(status: Status) -> tuple[bool, str]:
-    """Whether a client that connects gets connection.start."""
-    host, _, port = str(status.node["amqp"]).rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), PORT_SECONDS) as client:
-            client.sendall(PROTOCOL_HEADER)
-            answered = client.recv(len(START), socket.MSG_WAITALL)
-    except OSError as error:
-        return False, f"{status.node['amqp']} does not answer: {error.strerror or error}"
-    if answered != START:
-        return False, f"{status.node['amqp']} does not greet clients"
-    return True, f"{status.node['amqp']} greets clients"
+    """Whether a client that connects to the first listener gets connection.start. Those for proxies are not asked."""
+    asked = next((each for each in status.node["listeners"] if not each["proxied"]), None)
+    return (True, "not asked: all listeners are for proxies") if asked is None else greets(asked)
 
 
 def _shards(status: Status) -> tuple[bool, str]:

@@ -15,17 +15,32 @@ from penstock.tls.expiry import SOON_SECONDS
 
 
 def listeners(node: Running) -> list[dict[str, Any]]:
-    """Return the listeners, the plain one first: name, address, and the certificates with their seconds left; None
-    where a file cannot be read.
+    """Return the listeners, the plain one first if it is on: name, address, what clients need, and the certificates
+    with their seconds left; None where a file cannot be read.
     """
-    found: list[dict[str, Any]] = [
-        {"name": "", "address": show(node.host, node.port), "tls": False, "certificates": []}
-    ]  # fmt: skip
-    for name, (host, port) in node.listeners.items():
-        paths = node.settings["listeners"][name]["certificates"]
-        certificates = [{"file": path, "seconds_left": _seconds_left(Path(path))} for path in paths]
-        found.append({"name": name, "address": show(host, port), "tls": bool(paths), "certificates": certificates})
-    return found
+    plain = {
+        "name": "", "address": show(node.host, node.port), "tls": False, "client_certificates": "none",
+        "proxied": False, "certificates": [],
+    }  # fmt: skip
+    return [*([plain] if node.settings["plain"] else []), *(_further(node, name) for name in node.listeners)]
+
+
+def described(listener: dict[str, Any]) -> str:
+    """Return where a listener serves, in words."""
+    return f"{listener['address']}{' with TLS' if listener['tls'] else ''}"
+
+
+def _further(node: Running, name: str) -> dict[str, Any]:
+    settings = node.settings["listeners"][name]
+    paths = settings["certificates"]
+    return {
+        "name": name,
+        "address": show(*node.listeners[name]),
+        "tls": bool(paths),
+        "client_certificates": settings["client_certificates"],
+        "proxied": bool(settings["proxy_protocol"]),
+        "certificates": [{"file": path, "seconds_left": _seconds_left(Path(path))} for path in paths],
+    }
 
 
 def expiring(found: list[dict[str, Any]]) -> list[tuple[str, float]]:

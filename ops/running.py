@@ -16,7 +16,7 @@ from penstock.node.runtime_paths import RuntimePaths
 
 @dataclass(frozen=True, slots=True)
 class Running(RuntimePaths):
-    """The facts of a running node, as in `penstock.node.node.Node`; `settings` are plain values, with a mapping for
+    """The facts of a running node, as in `penstock.node.node.Node`; `settings` are simple values, with a mapping for
     each section.
     """
 
@@ -29,6 +29,7 @@ class Running(RuntimePaths):
     shard_places: int
     settings: Mapping[str, Any]
     listeners: Mapping[str, tuple[str, int]]
+    local: tuple[str, int] | None
 
     @classmethod
     def load(cls, runtime: Path) -> Self:
@@ -45,4 +46,5 @@ class Running(RuntimePaths):
             places_of(facts["known_shards"] or range(settings["shards"]), settings["spare_shards"]),
             settings,
             facts["listeners"],
+            facts["local"],
         )

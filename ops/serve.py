@@ -66,7 +66,8 @@ def serve(
         if not known:
             settings = settings.model_copy(update={"shards": _standing_shards(settings)})
         standing = check_standing(settings.data, known or range(settings.shards))
-        places = [(settings.host, settings.port), *((one.host, one.port) for one in settings.listeners.values())]
+        plain = [(settings.host, settings.port)] if settings.plain else []
+        places = [*plain, *((one.host, one.port) for one in settings.listeners.values())]
         ports = [stack.enter_context(bound(host, port)) for host, port in places]
         runtime = stack.enter_context(runtime_directory())
         epoch = clock.wall_us()
@@ -75,7 +76,7 @@ def serve(
             settings = settings.model_copy(update={"shards": len(known)})
         number = begin_run(settings.data, standing, epoch)
         serves = [(host, port.getsockname()[1]) for (host, _), port in zip(places, ports, strict=True)]
-        listeners = dict(zip(settings.listeners, serves[1:], strict=True))
+        listeners = dict(zip(settings.listeners, serves[len(plain) :], strict=True))
         node = Node(epoch, runtime, path, *serves[0], settings, clock.ahead_us(), known, number, listeners)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
@@ -142,14 +143,15 @@ def _announce(node: Node, standing: Standing, manager: Notifier) -> None:
     except OSError as error:  # a full disk: the longer list that the start wrote stays valid
         log.warning("cannot record the runs of the node", path=error.filename, problem=error.strerror)
     where = show(node.host, node.port)
+    plain = {"amqp": where} if node.settings.plain else {}
     listeners = {name: show(*place) for name, place in node.listeners.items()}
     log.info(
-        "ready", amqp=where, **({"listeners": listeners} if listeners else {}), acceptors=node.acceptors,
+        "ready", **plain, **({"listeners": listeners} if listeners else {}), acceptors=node.acceptors,
         shards=len(node.shards), data=str(node.settings.data),
     )  # fmt: skip
     manager.report_ready()
     with suppress(OSError):  # a closed standard output is no reason not to serve
-        print(f"penstock ready amqp={where} pid={os.getpid()}", flush=True)
+        print(f"penstock ready {node.scheme}={where} pid={os.getpid()}", flush=True)
 
 
 @contextmanager

@@ -40,8 +40,9 @@ def serve(
     log_level: Annotated[str | None, _option("log_level")] = None,
     assignments: Assignments = None,
 ) -> None:
-    """Print one line, `penstock ready amqp=HOST:PORT pid=PID`, once the broker accepts connections. Settings come from
-    the file, then from PENSTOCK_… variables, then from these options; later sources win.
+    """Print one line, `penstock ready amqp=HOST:PORT pid=PID`, once the broker accepts connections; `amqps=` if its
+    first listener has TLS. Settings come from the file, then from PENSTOCK_… variables, then from these options; later
+    sources win.
 
     Example: penstock serve --data /var/lib/penstock --set flow.max_count=100000
     """

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from ops.claim import Pointer, is_claimed
-from ops.listeners import listeners
+from ops.listeners import described, listeners
 from ops.near_limits import near_limits
 from ops.overshoot import overshoot
 from ops.port import show as show_address
@@ -49,11 +49,11 @@ class Status:
 
 
 def address_of(data: Path) -> str:
-    """Return the address at which the node on `data` serves. NotRunning, with the reason, if it does not."""
+    """Return where the node on `data` serves, in words. NotRunning, with the reason, if it does not."""
     status = collect(data, measured=False)
     if (reason := why_not_serving(status)) is not None:
         raise NotRunning(reason)
-    return str(status.node["amqp"])
+    return described(status.node["listeners"][0])
 
 
 def why_not_serving(status: Status) -> str | None:
@@ -101,7 +101,7 @@ def _collect(node: Running, gauges: Gauges, now: float, measured: bool) -> Statu
             facts["contents"] = 0 if gate is None else gate.ready_bytes
     summary = {
         "data": node.settings["data"],
-        "amqp": show_address(node.host, node.port),
+        "amqp": show_address(node.host, node.port) if node.settings["plain"] else None,
         "listeners": listeners(node),
         "pid": gauges.pid,
         "uptime": round(now - gauges.process_read("supervisor", 0).started_us / 1e6, 3),

@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from ops.listeners import expiring, when
+from ops.listeners import described, expiring, when
 from ops.output import Column, Output, fitted, output
 from ops.status import Facts, Status
 from penstock.memory.gauges import Counters
@@ -63,11 +63,10 @@ def near_table(near: list[dict[str, Any]]) -> Table:
 
 
 def _summary(node: Facts) -> str:
-    further = "".join(
-        f", {each['name']} on {each['address']}{' with TLS' if each['tls'] else ''}" for each in node["listeners"][1:]
-    )
+    plain = f" on {node['amqp']}" if node["amqp"] else ""
+    further = "".join(f", {each['name']} on {described(each)}" for each in node["listeners"] if each["name"])
     return (
-        f"node on {node['amqp']}{further}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
+        f"node{plain}{further}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
         f"contents in memory {_size(node['contents'])} of {_size(node['memory_limit'])}, "
         f"in flight {_size(node['in_flight'])}, "
         f"processes {_size(node['process_memory'])} of {_size(node['process_limit'])}, "

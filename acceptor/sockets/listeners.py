@@ -1,4 +1,4 @@
-"""All listeners of one acceptor: the plain one, and those of the settings, with and without TLS."""
+"""All listeners of one acceptor: the plain one if it is on, and those of the settings, with and without TLS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Listeners:
         self._sockets = sockets
         self._arrivals = Arrivals(sockets, sockets.state.settings.amqp.handshake_timeout)
         self._tls = self._make_tls(settings)
-        makers = [self._plain, *(self._maker(name, each) for name, each in settings.items())]
+        plain = [self._plain] if sockets.state.settings.plain else []
+        makers = [*plain, *(self._maker(name, each) for name, each in settings.items())]
         self._all = [
             Listener(sockets.loop, descriptor, maker, stands_back)
             for descriptor, maker in zip(descriptors, makers, strict=True)

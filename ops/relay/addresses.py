@@ -30,8 +30,13 @@ def place_of(parameters: Any) -> Place:
     return Place(LOCAL.get(parameters.host, parameters.host), parameters.port, parameters.virtual_host)
 
 
-def url_of_node(host: str, number: int, vhost: str) -> str:
-    """Return the AMQP URL of a node of this machine that listens on a host and a port, for `guest`."""
+def url_of_node(local: tuple[str, int] | None, vhost: str) -> str:
+    """Return the AMQP URL of a node of this machine that listens without TLS on a host and a port, for `guest`.
+    CommandError if it does nowhere (None).
+    """
+    if local is None:
+        raise CommandError("this node has no listener without TLS: give a URL that begins with amqps://")
+    host, number = local
     return f"amqp://guest:guest@{port.show(WILDCARDS.get(host, host), number)}/{quote(vhost, safe='')}"
 
 

@@ -66,7 +66,7 @@ def router_of(settings: RelaySettings) -> Router:
 
 def _parameters(side: str, address: str, name: str, settings: RelaySettings, node: Node) -> Any:
     try:
-        url = url_in(address) or url_of_node(node.host, node.port, settings.vhost)
+        url = url_in(address) or url_of_node(node.local, settings.vhost)
         return parameters(url, f"penstock relay {name}")
     except CommandError as error:
         raise CommandError(f"{side}: {error}") from None

@@ -41,9 +41,10 @@ class Wishes:
 
 
 def local_url(data: Path | None, vhost: str) -> str:
-    """Return the AMQP URL of the node that runs on a data directory, for `guest`."""
-    node = Processes(data).node
-    return url_of_node(node.host, node.port, vhost)
+    """Return the AMQP URL of the node that runs on a data directory, for `guest`. CommandError if it has none without
+    TLS.
+    """
+    return url_of_node(Processes(data).node.local, vhost)
 
 
 class Job(NamedTuple):

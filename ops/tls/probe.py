@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cryptography import x509
 
+from ops.tls.unchecked import unchecked
 from penstock.tls.certificates import Certificate, certificate_of
 from penstock.tls.errors import reason
 
@@ -37,10 +38,7 @@ def probe(host: str, port: int, name: str, authorities: Path | None) -> Shown:
         problem = ""
     except ssl.SSLCertVerificationError as error:
         problem = error.verify_message or reason(error)
-        unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        unchecked.check_hostname = False
-        unchecked.verify_mode = ssl.CERT_NONE
-        version, cipher, der = _shake_hands(host, port, name, unchecked)
+        version, cipher, der = _shake_hands(host, port, name, unchecked())
     return Shown(version, cipher, certificate_of(Path(f"{host}:{port}"), x509.load_der_x509_certificate(der)), problem)
 
 

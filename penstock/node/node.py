@@ -29,8 +29,9 @@ NODE_FILE = "node.json"
 class Node(RuntimePaths):
     """The facts of one node, the same in every process of it.
 
-    `epoch` is the boot time of the node in microseconds since 1970; `host` and `port` are where AMQP is served (the
-    port is the real one, never 0); `settings` has every default filled in, so `acceptors` and `shards` are numbers.
+    `epoch` is the boot time of the node in microseconds since 1970; `host` and `port` are where its first listener
+    serves, the plain one if it is on (the port is the real one, never 0); `settings` has every default filled in, so
+    `acceptors` and `shards` are numbers.
     `clock_ahead_us` is how far the node's clock is ahead of the time since the machine booted (`penstock.node.clock`).
     `known_shards` are the shards at the node's start if commands have changed them, else empty. `identity` lasts as
     long as the node's data directory; all its stores carry it. `listeners` are the further ones, by name, with the host
@@ -62,6 +63,19 @@ class Node(RuntimePaths):
     def shard_places(self) -> int:
         """The maximum number of shards while the node runs: their indexes are below it."""
         return places_of(self.shards, self.settings.spare_shards)
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of URLs of its first listener."""
+        first = None if self.settings.plain else next(iter(self.settings.listeners.values()))
+        return "amqps" if first is not None and first.is_tls else "amqp"
+
+    @property
+    def local(self) -> tuple[str, int] | None:
+        """Where it serves clients of its own machine without TLS; None if nowhere."""
+        if self.settings.plain:
+            return self.host, self.port
+        return next((self.listeners[name] for name, each in self.settings.listeners.items() if each.is_local), None)
 
     @property
     def telemetry_name(self) -> str:
@@ -97,6 +111,7 @@ class Node(RuntimePaths):
             "known_shards": self.known_shards,
             "identity": self.identity,
             "listeners": self.listeners,
+            "local": self.local,
         }
         unfinished = self.runtime / f"{NODE_FILE}.new"
         unfinished.write_text(json.dumps(facts))

@@ -39,7 +39,7 @@ class LoginFrom(StrEnum):
 
 class ListenerSettings(BaseModel):
     """[Further listeners](tls.md), each with a NAME: with certificates they speak TLS. `host` and `port` above are
-    those of the plain listener that every node has.
+    those of the plain listener, which `plain` switches off.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -89,6 +89,11 @@ class ListenerSettings(BaseModel):
     def is_tls(self) -> bool:
         """Whether the listener speaks TLS."""
         return bool(self.certificates)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a client of this machine can connect without TLS."""
+        return not (self.is_tls or self.proxy_protocol)
 
     @property
     def pairs(self) -> list[tuple[Path, Path]]:

@@ -53,6 +53,10 @@ class Settings(BaseModel):
 
     host: str = Field(default="127.0.0.1", min_length=1, description="address AMQP is served on")
     port: int = Field(default=5672, ge=0, le=65535, description="TCP port AMQP is served on; 0 takes a free one")
+    plain: bool = Field(
+        default=True,
+        description="whether AMQP is served on `host` and `port`, without TLS; if not, only `listeners` serve it",
+    )
     acceptors: ProcessCount = Field(
         default=0, ge=0, le=256, description="processes that serve connections; 0 is half the cores, at least 1"
     )
@@ -123,6 +127,12 @@ class Settings(BaseModel):
         default={}, max_length=LISTENERS_MOST, description="further listeners by name"
     )
     relays: dict[Name, RelaySettings] = Field(default={}, max_length=RELAYS_MOST, description="relays by name")
+
+    @model_validator(mode="after")
+    def _has_a_listener(self) -> Self:
+        if not (self.plain or self.listeners):
+            raise ValueError("plain is off, and there are no listeners: nothing would be served")
+        return self
 
     @model_validator(mode="after")
     def _shards_have_indexes(self) -> Self:

@@ -262,6 +262,8 @@ def first_error(error: ValidationError, origins: Mapping[str, str]) -> str:
     complaint = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in complaint["loc"])
     text = complaint["msg"].removeprefix("Value error, ")
+    if not key:  # of settings that do not fit together
+        return str(text)
     if str(complaint["loc"][0]) in _named(Settings):
         origin = next((each for given, each in origins.items() if f"{given}.".startswith(f"{key}.")), "")
         return f"{key}: {text} ({origin})" if origin else f"{key}: {text}"

@@ -27,7 +27,7 @@ from tests.waiting import wait_for
 START_SECONDS = 100.0
 STOP_SECONDS = 60.0
 """Several times as long as the stop takes on a machine that is busy with other tests."""
-READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
+READY = re.compile(r"^penstock ready amqps?=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +59,11 @@ def test_no_certificate_is_to_expire_soon_or_to_be_unreadable() -> None:
 
 
 def test_a_port_is_to_greet_clients() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-
-        def hang_up() -> None:
-            with server.accept()[0] as client:
-                client.recv(8)
-
-        other = threading.Thread(target=hang_up)
-        other.start()
-        assert checked("port", node={"amqp": address}) == (False, f"{address} does not greet clients")
-        other.join()
-    passed, text = checked("port", node={"amqp": address})
-    assert not passed and text.startswith(f"{address} does not answer: ")
+    proxied = {"address": "127.0.0.1:2", "proxied": True}
+    assert checked("port", node={"listeners": [proxied]}) == (True, "not asked: all listeners are for proxies")
+    inner = {"address": "127.0.0.1:1", "proxied": False, "tls": False}
+    passed, text = checked("port", node={"listeners": [proxied, inner]})
+    assert not passed and text.startswith("127.0.0.1:1 does not answer: ")
 
 
 def test_each_check_is_a_line() -> None:

@@ -18,10 +18,15 @@ from ops.relay.addresses import parameters, place_of, url_of_node
     ],
 )
 def test_a_node_is_reached_as_guest_at_an_address_of_its_own(host: str, vhost: str, shown: str) -> None:
-    found = parameters(url_of_node(host, 77, vhost), "penstock relay orders")
+    found = parameters(url_of_node((host, 77), vhost), "penstock relay orders")
     assert str(place_of(found)) == shown
     assert (found.credentials.username, found.credentials.password) == ("guest", "guest")
     assert found.client_properties["connection_name"] == "penstock relay orders"
+
+
+def test_a_node_without_a_listener_for_it_is_not_reached() -> None:
+    with pytest.raises(CommandError, match="no listener without TLS: give a URL"):
+        url_of_node(None, "/")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ops.relay.delivery import Delivery
 from penstock.client.unconfirmed import Destination
 from penstock.node.node import Node
 from penstock.settings import Settings
+from penstock.settings.listeners import ListenerSettings
 from penstock.settings.relays import RelaySettings
 
 
@@ -74,6 +76,15 @@ def test_what_a_file_contains_is_not_quoted(node: Node, tmp_path: Path, content:
     with pytest.raises(CommandError) as refused:
         sides_of("orders", relay(source=f"@{file}", target_queue="b"), node)
     assert "cr3t" not in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_this_node_is_a_side_only_where_it_has_a_listener_without_tls(node: Node) -> None:
+    public = ListenerSettings(certificates=(Path("/a.pem"),))
+    secured = node.settings.model_copy(update={"plain": False, "listeners": {"public": public}})
+    with pytest.raises(CommandError, match=r"^source: this node has no listener without TLS"):
+        sides_of("orders", relay(target="amqp://other"), replace(node, settings=secured))
+    settings = relay(source="amqps://one", target="amqps://other")
+    sides_of("orders", settings, replace(node, settings=secured))
 
 
 def test_a_queue_of_another_vhost_or_exchange_is_elsewhere(node: Node) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.node.node import NODE_FILE, Node, machine_name
 from penstock.settings import Settings
+from penstock.settings.listeners import ListenerSettings
 from penstock.telemetry.layout import FileName
 
 
@@ -76,6 +77,18 @@ def test_the_shards_are_those_known_or_as_many_as_the_settings_say(node: Node) -
     assert (fresh.shards, fresh.shard_places) == ((0, 1), 6)
     assert replace(node, known_shards=(0, 253)).shard_places == 255, "more than that have no index"
     assert (node.acceptors, node.counting) == (3, 4)
+
+
+def test_the_first_listener_and_the_one_for_this_machine(node: Node) -> None:
+    assert (node.scheme, node.local) == ("amqp", ("::1", 5672))
+    public, inner = ListenerSettings(certificates=(Path("/a.pem"),)), ListenerSettings()
+    listeners = {"public": public, "inner": inner}
+    settings = node.settings.model_copy(update={"plain": False, "listeners": listeners})
+    places = {"public": ("::1", 5671), "inner": ("::1", 5673)}
+    off = replace(node, port=5671, settings=settings, listeners=places)
+    assert (off.scheme, off.local) == ("amqps", ("::1", 5673))
+    secured = replace(off, settings=settings.model_copy(update={"listeners": {"public": public}}))
+    assert (secured.scheme, secured.local) == ("amqps", None)
 
 
 def test_each_socket_and_file_has_a_path_of_its_own(node: Node) -> None:

@@ -23,6 +23,18 @@ def test_a_listener_without_certificates_is_plain() -> None:
     assert (plain.host, plain.port, plain.is_tls, plain.pairs) == ("::1", 5673, False, [])
 
 
+def test_the_plain_listener_may_be_off_where_there_is_another() -> None:
+    assert load_settings().plain
+    assert not load_settings(assignments=["plain=false", "listeners.inner.port=5673"]).plain
+    assert complaint("plain=false") == "plain is off, and there are no listeners: nothing would be served"
+
+
+def test_a_listener_without_tls_and_proxies_is_for_clients_of_this_machine() -> None:
+    given = ["listeners.inner.port=1", "listeners.proxied.proxy_protocol=10.0.0.1", "listeners.tls.certificates=/a.pem"]
+    found = load_settings(assignments=given).listeners
+    assert [name for name, each in found.items() if each.is_local] == ["inner"]
+
+
 def test_certificates_and_keys_are_paths_separated_by_commas() -> None:
     public = load_settings(
         assignments=["listeners.public.certificates=/a.pem, /b.pem", "listeners.public.keys=/a.key,/b.key"]

@@ -91,6 +91,7 @@ def test_any_key_is_known_or_refused_in_one_line(key: str) -> None:
         ("flow.max_bytes=lots", "flow.max_bytes: 'lots' is not an amount: write it like 10000, 10 MB, 512 KiB or 80 %"),
         ("flow.resume_percent=81", "flow: resume_percent (81) is above stop_percent (80)"),
         ("log_level=loud", "log_level: Input should be 'debug', 'info', 'warning' or 'error', got 'loud'"),
+        ("shards=255", "shards (255) and spare_shards (4) are more than 255 together"),
         ("host=", "host: String should have at least 1 character"),
         ("nonsense", "--set wants KEY=VALUE, not 'nonsense'"),
         ("=1", "--set wants KEY=VALUE, not '=1'"),
