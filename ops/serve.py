@@ -55,8 +55,10 @@ def serve(
     process.set_name("pstk-supervisor")
     process.adopt_orphans()
     process.raise_open_files()
+    if not settings.memory.core_dumps:
+        process.forbid_core_dumps()
     manager = Notifier()
-    first = fork() if template is None else None  # now: the limit of open files is raised, and nothing is open
+    first = fork() if template is None else None  # now: the limits are set, and nothing is open
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))

@@ -199,6 +199,17 @@ def raise_open_files() -> int:
     return hard
 
 
+def forbid_core_dumps() -> None:
+    """Have this process and its children leave no core dumps, which contain all that is in their memory.
+
+    The kernel ignores a limit of 0 where core_pattern names a program; 1 forbids dumps to programs and to files. The
+    hard limit stays, so an operator can allow them while the process runs (prlimit(1)), and a debugger may attach: the
+    process is not made undumpable (prctl(2), PR_SET_DUMPABLE), which would give its files in /proc to root.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0 if hard == 0 else 1, hard))
+
+
 def connections_most() -> int:
     """How many connections of clients the limit of open files allows, besides the process's own files."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -312,7 +312,7 @@ class HoldOffSettings(BaseModel):
 
 
 class MemorySettings(BaseModel):
-    """Where the node's memory stops producers, and where it resumes them."""
+    """Where the node's memory stops producers, where it resumes them, and whether core dumps may show it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -327,6 +327,11 @@ class MemorySettings(BaseModel):
         ge=0,
         description="private memory of all processes of the node, whatever its use, in bytes; 0 is all "
         "available memory",
+    )
+    core_dumps: bool = Field(
+        default=False,
+        description="whether processes that crash leave core dumps, as far as the inherited limit allows them: they "
+        "contain messages, keys and passwords",
     )
     user_percent: int = Field(
         default=25,

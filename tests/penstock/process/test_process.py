@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from penstock.process import process
 from penstock.process.process import NAME_MAX, process_name, record_parent
+from tests.twins import ROOT
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.long
@@ -111,6 +113,30 @@ def test_open_files_are_raised_to_what_is_allowed() -> None:
     out, _ = child.communicate()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert out == f"{hard} {hard}\n"
+
+
+def ended(program: str, directory: Path) -> int:
+    """Return how a program that kills itself has ended (waitid(2), si_code), where core dumps are allowed."""
+    allowed = "import os, resource, signal; from penstock.process.process import forbid_core_dumps\n"
+    allowed += (
+        "hard = resource.getrlimit(resource.RLIMIT_CORE)[1]; resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", allowed + program], cwd=directory, env={"PYTHONPATH": str(ROOT)})
+    found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert found is not None and child.wait() < 0
+    return found.si_code
+
+
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
+def test_a_process_that_may_not_leaves_no_core_dump(number: signal.Signals, tmp_path: Path) -> None:
+    dies = f"os.kill(os.getpid(), {int(number)})"
+    if ended(dies, tmp_path) != os.CLD_DUMPED:
+        pytest.skip("this machine leaves no core dumps")
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert ended(f"forbid_core_dumps(); {dies}", tmp_path) == os.CLD_KILLED
+    assert ended(f"forbid_core_dumps(); os.fork() and os.wait(); {dies}", tmp_path) == os.CLD_KILLED
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_c_library_that_cannot_be_told_about_buffers_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
