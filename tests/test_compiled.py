@@ -84,6 +84,7 @@ HOT: dict[str, dict[str, str]] = {
         "Output.acks": "loops",
         "Output.reserve": "body",
     },
+    "acceptor.tls.records_cy": {"Records.take": "while"},
     "acceptor.links.unacked_cy": {
         "Settlements.add": "body",
         "UnackedTags.settle": "loops",

@@ -139,6 +139,7 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         assert self.stream is not None
         if inner.lingers:
             return
+        self.stream.forgive(self.sockets.loop.time())
         inner.get_buffer(-1)  # the rest of the last read is put where this one goes on
         try:
             length = self.stream.decrypt(ciphertext, self.sockets.buffer[len(inner.rest) :])

@@ -6,6 +6,10 @@ longer the event loop would never hear. Plaintext is shorter than its ciphertext
 what was fed and one record more.
 
 A memory BIO never shrinks. So it is fed and emptied in slices of `SLICE_BYTES`, and small however much passes.
+
+A KeyUpdate has 27 bytes on the wire, and costs as much as the decryption of 64 KiB; OpenSSL takes as many as come. No
+client needs more than a few. So records without contents are counted, a client that sends too many of them is refused,
+and a slice ends after `SLICE_RECORDS`: OpenSSL is not to process a whole read of them at once.
 """
 
 from __future__ import annotations
@@ -15,23 +19,34 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from acceptor.tls.records_cy import Records
+
 RECORD_BYTES = 16 * 1024 + 320
 """Bytes of one record at most, with its header and what encryption adds (RFC 8446, 5.2; RFC 5246, 6.2.3)."""
 SLICE_BYTES = 64 * 1024
+SLICE_RECORDS = 32
+EMPTY_MOST = 64
+"""Records without contents that a client may send at once, those of its handshake among them."""
+EMPTY_SECONDS = 1.0
+"""How often it may send one more."""
 
 
 class TlsStream:
     """A session of the server's side. Errors are those of `ssl`; after one only `output` is of use: the alert."""
 
-    __slots__ = ("_fed", "_ssl", "_written", "ended")
+    __slots__ = ("_empty", "_fed", "_forgiven", "_records", "_ssl", "_written", "ended")
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._fed, self._written = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._fed, self._written, server_side=True)
+        self._records = Records()
+        self._empty = self._forgiven = 0.0
         self.ended = False
 
     def shake_hands(self, ciphertext: bytes) -> bool:
         """Feed what the client has sent; return whether the handshake is complete. What follows it stays fed."""
+        self._records.take(memoryview(ciphertext), 0, len(ciphertext), len(ciphertext))
+        self._count_empty(self._records.complete)
         self._fed.write(ciphertext)
         try:
             self._ssl.do_handshake()
@@ -43,19 +58,35 @@ class TlsStream:
         """Decrypt all of a read into the beginning of a buffer; return the bytes of plaintext. `ended` once the client
         has closed its side (close_notify).
         """
-        length = 0
-        for begin in range(0, max(len(ciphertext), 1), SLICE_BYTES):
-            self._fed.write(ciphertext[begin : begin + SLICE_BYTES])
+        length = begin = 0
+        while True:
+            end = self._records.take(ciphertext, begin, min(begin + SLICE_BYTES, len(ciphertext)), SLICE_RECORDS)
+            self._fed.write(ciphertext[begin:end])
+            empty = self._records.complete
             while not self.ended:
                 try:
                     count: Any = self._ssl.read(RECORD_BYTES, plaintext[length:])  # into a buffer: their number
                 except ssl.SSLWantReadError:
+                    self._count_empty(empty)
                     break
                 except ssl.SSLZeroReturnError:
                     count = 0
                 self.ended = not count
                 length += count
-        return length
+                empty -= 1
+            if end == len(ciphertext):
+                return length
+            begin = end
+
+    def forgive(self, now: float) -> None:
+        """It is `now` (seconds): records without contents that came before count less."""
+        self._empty = max(self._empty - (now - self._forgiven) / EMPTY_SECONDS, 0.0)
+        self._forgiven = now
+
+    def _count_empty(self, count: int) -> None:
+        self._empty = max(self._empty + count, 0.0)
+        if self._empty > EMPTY_MOST:
+            raise ssl.SSLError("too many records without contents")
 
     def encrypt(self, chunks: Sequence[Any]) -> list[bytes]:
         """Encrypt chunks; return the ciphertext in order, with what else OpenSSL has to send."""

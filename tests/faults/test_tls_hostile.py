@@ -18,6 +18,7 @@ from tests.broker import Broker
 from tests.broker.test_tls import address_of, connect, listening, with_clients
 from tests.certificates import ClientSession
 from tests.open_files import many_files
+from tests.openssl import OpenSslSession
 from tests.raw import Address
 from tests.waiting import PATIENCE, wait_for
 
@@ -26,6 +27,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 MIB = 1 << 20
 HALF_OPEN = 5000
 ROUNDS = 300
+FLOODS = 20
+UPDATES = 5000
 GROWTH_MOST = 24 * MIB
 """What buffers and the allocator keep of a storm."""
 
@@ -104,6 +107,33 @@ def test_random_bytes_after_each_step_end_their_own_connection_only(broker: Brok
             connection.process_data_events(0)
         assert channel.queue_declare("", exclusive=True).method.queue
     neighbour_is_served(broker)
+
+
+def flood(address: Address, reads: bool) -> None:
+    """Send KeyUpdates, each of which asks for one in return, until the server hangs up, and read them or not."""
+    with OpenSslSession() as client, socket.create_connection(address, PATIENCE) as plain, suppress(OSError):
+        while not client.shake_hands():
+            plain.sendall(client.output())
+            client.shake_hands(plain.recv(1 << 16))
+        plain.sendall(client.output())
+        while True:
+            plain.sendall(client.updates(UPDATES))
+            if reads:
+                plain.recv(1 << 16)
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["answers are not read", "answers are read"])
+def test_floods_of_key_updates_end_their_own_connections_only(broker: Broker, reads: bool) -> None:
+    neighbour_is_served(broker)
+    before = broker.pss()
+    with connect(address_of(broker)) as connection:
+        channel = connection.channel()
+        for count in range(1, FLOODS + 1):
+            flood(address_of(broker), reads)
+            wait_for(lambda count=count: broker.log.count("too many records without contents") == count)
+            assert channel.queue_declare("", exclusive=True).method.queue
+    neighbour_is_served(broker)
+    wait_for(lambda: broker.pss() < before + GROWTH_MOST, what="memory given back")
 
 
 def is_refused(address: Address, own: Path) -> bool:

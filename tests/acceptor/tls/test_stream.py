@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import ssl
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acceptor.tls.stream import RECORD_BYTES, SLICE_BYTES, TlsStream
+from acceptor.tls.stream import EMPTY_MOST, EMPTY_SECONDS, RECORD_BYTES, SLICE_BYTES, TlsStream
 from penstock.tls.contexts import choose, inner_contexts, outer_context
 from tests import certificates
 from tests.certificates import ClientSession
+from tests.openssl import UPDATE_BYTES, OpenSslSession
 
 SIZES = st.lists(st.integers(0, 3 * SLICE_BYTES), max_size=6)
 
@@ -92,6 +94,56 @@ def test_either_side_may_close() -> None:
         client.session.unwrap()
     assert decrypt(stream, client.output()) == b""
     assert stream.ended
+
+
+@pytest.fixture
+def updating() -> Iterator[tuple[TlsStream, OpenSslSession]]:
+    """Return both sides of a session whose handshake is complete, and whose client can send KeyUpdates."""
+    stream = TlsStream(server_context())
+    with OpenSslSession() as client:
+        client.shake_hands()
+        while not stream.shake_hands(client.output()):
+            client.shake_hands(stream.output())
+        stream.output()
+        yield stream, client
+
+
+EMPTY = ssl.SSLError, "too many records without contents"
+
+
+def test_a_client_that_sends_more_records_without_contents_than_any_needs_is_refused(
+    updating: tuple[TlsStream, OpenSslSession],
+) -> None:
+    """So KeyUpdates cost no more than contents of the same size do."""
+    stream, client = updating
+    assert decrypt(stream, client.updates(EMPTY_MOST // 2)) == b"" and stream.output()
+    with pytest.raises(EMPTY[0], match=EMPTY[1]):
+        decrypt(stream, client.updates(20 * EMPTY_MOST))
+    assert len(stream.output()) < 2 * EMPTY_MOST * UPDATE_BYTES, "the rest is not processed"
+
+
+def test_contents_among_them_do_not_help(updating: tuple[TlsStream, OpenSslSession]) -> None:
+    stream, client = updating
+    ciphertext = b"".join(client.updates(1) + client.write(b"x") for _ in range(2 * EMPTY_MOST))
+    with pytest.raises(EMPTY[0], match=EMPTY[1]):
+        decrypt(stream, ciphertext)
+
+
+def test_one_now_and_then_does_no_harm(updating: tuple[TlsStream, OpenSslSession]) -> None:
+    stream, client = updating
+    for second in range(3 * EMPTY_MOST):
+        stream.forgive(100 + second * EMPTY_SECONDS)
+        assert decrypt(stream, client.updates(1) + client.write(b"still here")) == b"still here"
+
+
+def test_a_handshake_in_more_records_than_any_needs_is_refused() -> None:
+    """Each has one byte of the client's first message."""
+    client = ClientSession()
+    client.shake_hands()
+    message = client.output()[5:]
+    pieces = b"".join(b"\x16\x03\x01\x00\x01" + message[at : at + 1] for at in range(EMPTY_MOST + 1))
+    with pytest.raises(EMPTY[0], match=EMPTY[1]):
+        TlsStream(server_context()).shake_hands(pieces)
 
 
 def test_a_spoilt_record_is_an_error_with_an_alert_for_the_client() -> None:
