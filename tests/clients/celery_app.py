@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,18 @@ QUEUES: dict[str, dict[str, Any]] = {
 }
 """Settings for each kind of queue."""
 
+
+def secured() -> dict[str, Any]:
+    """Return the settings for TLS: the broker is verified, and a certificate of one's own is for EXTERNAL."""
+    authority, own = os.environ.get("CELERY_TESTS_AUTHORITY"), os.environ.get("CELERY_TESTS_CERTIFICATE")
+    if not authority:
+        return {}
+    use: dict[str, Any] = {"ca_certs": authority, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": "localhost"}
+    if not own:
+        return {"broker_use_ssl": use}
+    return {"broker_use_ssl": {**use, "certfile": own, "keyfile": own}, "broker_login_method": "EXTERNAL"}
+
+
 # Results over rpc:// are for one client only, so chords do not work with it.
 app = Celery(
     "celery_app",
@@ -53,6 +66,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     broker_connection_retry_on_startup=True,
     **QUEUES[os.environ.get("CELERY_TESTS_QUEUES", "classic")],
+    **secured(),
 )
 
 task = partial(app.task, shared=False)

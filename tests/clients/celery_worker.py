@@ -27,8 +27,19 @@ STOP_SECONDS = 60
 class Worker:
     """A Celery worker with two processes, and the application that its clients use."""
 
-    def __init__(self, url: str, directory: Path, queues: str = "classic", results: str = "file") -> None:
-        """`queues` is one of `celery_app.QUEUES`. `results`: kept in files (`file`) or sent to the client (`rpc`)."""
+    def __init__(
+        self,
+        url: str,
+        directory: Path,
+        queues: str = "classic",
+        results: str = "file",
+        authority: str = "",
+        own: Path | None = None,
+    ) -> None:
+        """`queues` is one of `celery_app.QUEUES`. `results`: kept in files (`file`) or sent to the client (`rpc`).
+
+        With the file of an `authority` it uses TLS, and logs in with its `own` certificate if it has one.
+        """
         self.prefix = f"celery-{uuid4().hex[:8]}"
         self.name = f"worker@{self.prefix}"
         self.queue = f"{self.prefix}-tasks"
@@ -36,6 +47,7 @@ class Worker:
         kept.mkdir()
         backend = f"file://{kept}" if results == "file" else "rpc://"
         settings = {"BROKER": url, "PREFIX": self.prefix, "RESULTS": backend, "QUEUES": queues}
+        settings |= {"AUTHORITY": authority, "CERTIFICATE": str(own or "")}
         os.environ.update({f"CELERY_TESTS_{key}": value for key, value in settings.items()})
         self.module = load()
         self.app = self.module.app

@@ -20,12 +20,16 @@ import pika
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from faststream.rabbit import RabbitBroker
+from faststream.rabbit.security import RabbitExternalAuth
+from faststream.security import SASLPlaintext
 
 import penstock.client
 from tests import certificates
 from tests.broker import Broker
 from tests.broker.test_tls import AUTHORITY, address_of, listening, with_clients
 from tests.clients import amqplib
+from tests.clients.celery_worker import Worker, running
 from tests.raw import Address
 from tests.waiting import PATIENCE
 
@@ -107,6 +111,34 @@ def test_kombu(address: Address, own: Path | None) -> None:
         queue.put({"x": "y" * 300_000})
         assert queue.get(timeout=PATIENCE).payload == {"x": "y" * 300_000}
         queue.close()
+
+
+@pytest.mark.slow
+def test_celery_worker(address: Address, own: Path | None, tmp_path: Path) -> None:
+    """With a certificate its password would be wrong."""
+    url = f"amqp://guest:{'none' if own else 'guest'}@localhost:{address.port}//"
+    with running(Worker(url, tmp_path, results="rpc", authority=authority(), own=own)) as worker:
+        assert worker.module.total.delay([*range(100_000)]).get(PATIENCE) == sum(range(100_000))
+
+
+def test_faststream(address: Address, own: Path | None) -> None:
+    context = certificates.client_context(own)
+    security = RabbitExternalAuth(context) if own else SASLPlaintext("guest", "guest", context)
+
+    async def round_trip() -> None:
+        broker = RabbitBroker(f"amqps://localhost:{address.port}/", security=security)
+        came: asyncio.Queue[bytes] = asyncio.Queue()
+
+        @broker.subscriber("faststream-over-tls")
+        async def handle(body: bytes) -> None:
+            await came.put(body)
+
+        async with broker:
+            await broker.start()
+            await broker.publish(BODY, "faststream-over-tls")
+            assert await asyncio.wait_for(came.get(), PATIENCE) == BODY
+
+    asyncio.run(round_trip())
 
 
 def test_producer_client(address: Address) -> None:
