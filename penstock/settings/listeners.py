@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from penstock.settings.values import FilePath, FilePaths, Networks, lower
+from penstock.settings.values import FilePath, FilePaths, Name, Networks, lower
 
 LISTENERS_MOST = 16
 """Listeners of a node, beside the plain one."""
@@ -115,4 +115,24 @@ class ListenerSettings(BaseModel):
             raise ValueError("client_certificates needs client_authorities, which issue them")
         if self.client_authorities is not None and not wanted:
             raise ValueError("client_authorities needs client_certificates, optional or required")
+        return self
+
+
+class Listening(BaseModel):
+    """Where a node serves AMQP."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="address AMQP is served on")
+    port: int = Field(default=5672, ge=0, le=65535, description="TCP port AMQP is served on; 0 takes a free one")
+    plain: bool = Field(
+        default=True,
+        description="whether AMQP is served on `host` and `port`, without TLS; if not, only `listeners` serve it",
+    )
+    listeners: dict[Name, ListenerSettings] = Field(
+        default={}, max_length=LISTENERS_MOST, description="further listeners by name"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_listener(self) -> Self:
+        if not (self.plain or self.listeners):
+            raise ValueError("plain is off, and there are no listeners: nothing would be served")
         return self

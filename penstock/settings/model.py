@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.settings.auth import AuthSettings
 from penstock.settings.default_data import default_data
 from penstock.settings.limits import LimitSettings
-from penstock.settings.listeners import LISTENERS_MOST, ListenerSettings
+from penstock.settings.listeners import Listening
 from penstock.settings.machine import free_disk, stored_bytes
 from penstock.settings.relays import RELAYS_MOST, RelaySettings
 from penstock.settings.sections import (
@@ -46,17 +46,11 @@ USER_QUEUES_PERCENT = 90
 """Percentage of max_queues that a user without a limit of its own may declare."""
 
 
-class Settings(BaseModel):
+class Settings(Listening):
     """All settings of a node, every default filled in."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="address AMQP is served on")
-    port: int = Field(default=5672, ge=0, le=65535, description="TCP port AMQP is served on; 0 takes a free one")
-    plain: bool = Field(
-        default=True,
-        description="whether AMQP is served on `host` and `port`, without TLS; if not, only `listeners` serve it",
-    )
     acceptors: ProcessCount = Field(
         default=0, ge=0, le=256, description="processes that serve connections; 0 is half the cores, at least 1"
     )
@@ -123,16 +117,7 @@ class Settings(BaseModel):
     rebalance: RebalanceSettings = RebalanceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     watchdog: WatchdogSettings = WatchdogSettings()
-    listeners: dict[Name, ListenerSettings] = Field(
-        default={}, max_length=LISTENERS_MOST, description="further listeners by name"
-    )
     relays: dict[Name, RelaySettings] = Field(default={}, max_length=RELAYS_MOST, description="relays by name")
-
-    @model_validator(mode="after")
-    def _has_a_listener(self) -> Self:
-        if not (self.plain or self.listeners):
-            raise ValueError("plain is off, and there are no listeners: nothing would be served")
-        return self
 
     @model_validator(mode="after")
     def _shards_have_indexes(self) -> Self:
