@@ -16,6 +16,13 @@ class PipelineError(Exception):
     """A job cannot run; the text is one line that names the cause."""
 
 
+class UnreadablePart(Exception):
+    """A part that cannot be read in Spark's Python workers; the text is as that of Spark's own errors."""
+
+    def __init__(self, path: str, error: Exception) -> None:
+        super().__init__(f"{NOT_READ[0]}] while reading file {path} : {first_line(error)}")
+
+
 def first_line(error: object) -> str:
     """Return the first line of an error's text that is not empty, else the name of its class."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

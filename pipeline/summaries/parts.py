@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline import layout
+from pipeline.errors import UnreadablePart
 from pipeline.jobs import shard_load
 from pipeline.jobs.queues import PLACE
 from pipeline.parts import plain
@@ -58,7 +59,7 @@ def day_parts(spark: SparkSession, paths: Sequence[str], summaries: int) -> Data
 
 def merged_parts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Merge the summaries of parts, as far as a task reads several: the columns of `STRUCT`, a row or more a queue."""
-    read = spark.read.format("binaryFile").load(list(paths)).select("content")
+    read = spark.read.format("binaryFile").load(list(paths)).select("path", "content")
     return read.mapInArrow(_merged, STRUCT[QUEUE_HOURS])
 
 
@@ -103,11 +104,16 @@ def _day(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merge parts, about `BYTES_AT_ONCE` at once: parts that follow each other have the same queues."""
+    """Merge parts (paths and contents), about `BYTES_AT_ONCE` at once: those that follow each other have the same
+    queues.
+    """
     gathered, nbytes = [queues.SCHEMA.empty_table()], 0
     for batch in batches:
-        for content in batch.column("content"):
-            gathered.append(pq.ParquetFile(pa.BufferReader(content.as_buffer())).read().cast(queues.SCHEMA))
+        for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
+            try:
+                gathered.append(pq.ParquetFile(pa.BufferReader(content.as_buffer())).read().cast(queues.SCHEMA))
+            except (pa.ArrowException, OSError) as error:
+                raise UnreadablePart(path.as_py(), error) from error
             nbytes += gathered[-1].nbytes
             if nbytes >= BYTES_AT_ONCE:
                 gathered = [queues.merge(pa.concat_tables(gathered))]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.errors import UnreadablePart, file_of, is_read_failure
 from pipeline.parts import plain
 from pipeline.summaries import parts, queues
 from tests.pipeline.day import made
@@ -58,7 +59,7 @@ def test_parts_of_the_same_queues_are_merged_as_one(at_once: int) -> None:
         parts._part("", queues.summarize(ROWS.filter(which))).column("part")[0].as_py()
         for which in (early, pc.invert(early))
     ]
-    batch = pa.RecordBatch.from_pydict({"content": contents})
+    batch = pa.RecordBatch.from_pydict({"path": ["early", "late"], "content": contents})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "BYTES_AT_ONCE", at_once)
         found = pa.Table.from_batches(parts._merged([batch]), queues.SCHEMA)
@@ -67,3 +68,12 @@ def test_parts_of_the_same_queues_are_merged_as_one(at_once: int) -> None:
 
 def test_no_parts_have_no_queues() -> None:
     assert pa.Table.from_batches(parts._merged([]), queues.SCHEMA).num_rows == 0
+
+
+def test_a_damaged_part_is_named() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"path": ["file:/t/part%201.parquet"], "content": [b"this is no Parquet at all"]}
+    )
+    with pytest.raises(UnreadablePart) as failed:
+        list(parts._merged([batch]))
+    assert is_read_failure(failed.value) and file_of(failed.value) == "/t/part 1.parquet"
