@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from load import pump
+from load import pump, wire
 from load.churn import churn
 from load.idle import idle
 from load.latency import Pace, latency
@@ -24,7 +24,6 @@ from load.processes import MIB, settled_memory
 from load.redeclare import redeclare
 from load.target import Target
 from load.throughput import Shape, throughput
-from load.wire import Wire
 
 WIDTH = 12
 CPU = "cpu_us_per_message"
@@ -109,6 +108,7 @@ ROWS = {
     "1k": flow(size=1024),
     "ack": flow(size=256, prefetch=1000),
     "confirm-ack": flow(size=1024, prefetch=1000, confirm=True),
+    "waiting": flow(size=256, producers=10, burst=1, prefetch=1000, confirm=True, waits=True),
     "durable": flow(size=1024, producers=2, consumers=2, queues=2, prefetch=1000, confirm=True, persistent=True),
     "queues": flow(size=256, producers=4, consumers=4, queues=4),
     "fanout": flow(size=256, consumers=5, queues=5, fanout=True),
@@ -133,10 +133,7 @@ def check(chosen: list[str], target: Target, pid: int | None) -> None:
     for name in chosen:
         if ROWS[name].needs_pid and pid is None:
             raise ValueError(f"the row {name} needs the broker's process id")
-    try:
-        Wire(target).close()
-    except OSError as error:
-        raise ConnectionError(f"{target}: {error}") from None
+    wire.check(target)
 
 
 def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Options, runs: int) -> dict[str, Any]:
@@ -189,7 +186,7 @@ def describe(name: str, result: dict[str, Any]) -> str:
 
 def bench(
     rows: Annotated[list[str] | None, typer.Argument(help=f"rows to run, of {', '.join(ROWS)}; default: all")] = None,
-    a: Annotated[str, typer.Option(help="AMQP URL of broker A")] = "amqp://127.0.0.1:5672",
+    a: Annotated[str, typer.Option(help="AMQP URL of broker A; amqps:// for TLS")] = "amqp://127.0.0.1:5672",
     a_pid: Annotated[int | None, typer.Option(help="parent process of A, for memory and CPU time")] = None,
     b: Annotated[str | None, typer.Option(help="AMQP URL of broker B, run in turn with A")] = None,
     b_pid: Annotated[int | None, typer.Option(help="parent process of B")] = None,
@@ -200,6 +197,9 @@ def bench(
     client: Annotated[
         Client, typer.Option(help="language of the clients; those of redeclare, churn and idle are always in Python")
     ] = Client.PYTHON,
+    authority: Annotated[
+        Path | None, typer.Option(help="file of the authorities of both brokers; without it they are not verified")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the figures of every run here")] = None,
 ) -> None:
     """Measure throughput and latency of common load shapes, the processor time of lone messages and of repeated
@@ -209,9 +209,9 @@ def bench(
     options = Options(seconds, concurrency, connections, client)
     report: dict[str, Any] = {}
     try:
-        brokers = {"a": (Target.parse(a), a_pid)}
+        brokers = {"a": (Target.parse(a, authority), a_pid)}
         if b is not None:
-            brokers["b"] = (Target.parse(b), b_pid)
+            brokers["b"] = (Target.parse(b, authority), b_pid)
         chosen = rows or [
             name for name, row in ROWS.items() if not row.needs_pid or all(p for _, p in brokers.values())
         ]
@@ -223,7 +223,7 @@ def bench(
         for name in chosen:
             report[name] = measure(ROWS[name], brokers, options, runs)
             typer.echo(describe(name, report[name]))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:
         typer.echo(f"bench: {error}", err=True)
         raise typer.Exit(2) from None
     if json_file is not None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from load import frames
 from load.processes import cpu_seconds
 from load.target import Target
-from load.throughput import Shape, Subscription, prepared
+from load.throughput import Shape, Subscription, check_plain, prepared
 from load.wire import Wire
 
 STAMP = struct.Struct("!q")
@@ -60,6 +60,7 @@ def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict
     """Publish at a rate for `seconds`. Returns messages, p50_ms, p99_ms, max_ms and, if `pid` is the broker's, its
     cpu_us_per_message. ConnectionError if messages do not arrive.
     """
+    check_plain(target)
     shape = pace.shape
     with prepared(target, shape):
         names = shape.names()

@@ -4,35 +4,27 @@
  *     pump produce RATE STAMP FD...          standard input: for each connection the size of its burst in bytes
  *                                            (4, big-endian) and messages (4), then these bytes
  *     pump consume EACH PREFETCH STAMP FD... EACH: bytes of a delivery; with a prefetch half of it is acked at a time
+ *     pump tls HOST PORT AUTHORITY produce|consume ...
  *
  * Both print the number of messages every 50 ms and at the end: nanoseconds of the monotonic clock, and the count.
- * RATE is messages a second of all connections together, 0 for as many as the sockets accept. STAMP is the position of
- * the time stamp in a message, counted from its end, -1 for none. SIGTERM ends the program; a consumer that reads
- * stamps then prints the latencies in nanoseconds: "latency COUNT P50 P99 MAX". SIGUSR1 discards those read so far.
+ * RATE is messages a second of all connections together, 0 for as many as the sockets accept, and `confirmed` for one
+ * message after the other in each connection: the next one is written when the last one is confirmed. STAMP is the
+ * position of the time stamp in a message, counted from its end, -1 for none. SIGTERM ends the program; a consumer that
+ * reads stamps then prints the latencies in nanoseconds: "latency COUNT P50 P99 MAX". SIGUSR1 discards those read so far.
+ *
+ * With TLS the program makes its connections itself, one after the other. Each FD is a door to one: the other program
+ * opens AMQP through it, in plaintext, and closes it when the connection is to be used. AUTHORITY is a file of authorities
+ * that the broker is verified by, "-" for none.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { REPORT_NS = 50 * 1000 * 1000, WAIT_MS = 100, EVENTS = 64, READ_BYTES = 1 << 20 };
+#include "link.h"
 
-struct link {
-    int fd;
-    uint8_t *bytes; /* producer: its burst; consumer: the start of a delivery that is not complete */
-    size_t size, at; /* bytes in `bytes`, and how many of them are written */
-    uint32_t messages;
-    uint64_t received, acked; /* bytes of deliveries received, and deliveries acked */
-};
+enum { REPORT_NS = 50 * 1000 * 1000, EVENTS = 64, CONFIRM_BYTES = 21 };
 
-static volatile sig_atomic_t ending, forgetting;
+static volatile sig_atomic_t forgetting;
 static uint64_t total, reported_at;
 static int64_t *samples;
 static size_t sample_count, sample_room;
@@ -42,11 +34,6 @@ static void on_signal(int number) {
         ending = 1;
     else
         forgetting = 1;
-}
-
-static void fail(const char *what) {
-    fprintf(stderr, "pump: %s: %s\n", what, strerror(errno));
-    exit(1);
 }
 
 static uint64_t now_ns(void) {
@@ -93,29 +80,16 @@ static void watch(int poller, struct link *link, uint32_t events) {
         fail("a connection cannot be watched");
 }
 
-static void write_all(int fd, const uint8_t *bytes, size_t size) {
-    while (size) {
-        ssize_t written = write(fd, bytes, size);
-        if (written < 0 && (errno == EAGAIN || errno == EINTR)) {
-            struct pollfd waits = {.fd = fd, .events = POLLOUT};
-            poll(&waits, 1, WAIT_MS);
-            if (ending)
-                return;
-            continue;
-        }
-        if (written <= 0)
-            fail("a connection broke");
-        bytes += written;
-        size -= written;
-    }
-}
-
 /* Producers */
 
-static void discard_input(int fd) {
-    static uint8_t bytes[READ_BYTES];
-    if (read(fd, bytes, sizeof bytes) == 0)
-        fail("the broker closed a producer's connection");
+static uint8_t scratch[READ_BYTES];
+
+static void produce_some(struct link *link) {
+    if (!link->left)
+        prepare(link, link->bytes, link->size);
+    send_some(link);
+    if (!link->left)
+        total += link->messages;
 }
 
 static void produce_flat_out(struct link *links, int count) {
@@ -128,15 +102,29 @@ static void produce_flat_out(struct link *links, int count) {
         for (int i = 0; i < found; i++) {
             struct link *link = events[i].data.ptr;
             if (events[i].events & EPOLLIN)
-                discard_input(link->fd);
-            if (!(events[i].events & EPOLLOUT))
-                continue;
-            ssize_t written = write(link->fd, link->bytes + link->at, link->size - link->at);
-            if (written < 0 && errno != EAGAIN && errno != EINTR)
-                fail("a producer's connection broke");
-            if (written > 0 && (link->at += written) == link->size) {
-                link->at = 0;
-                total += link->messages;
+                receive(link, scratch, sizeof scratch);
+            if (events[i].events & EPOLLOUT)
+                produce_some(link);
+        }
+        report();
+    }
+}
+
+static void produce_confirmed(struct link *links, int count) {
+    int poller = epoll_create1(0);
+    for (int i = 0; i < count; i++) {
+        watch(poller, &links[i], EPOLLIN);
+        send_all(&links[i], links[i].bytes, links[i].size);
+    }
+    while (!ending) {
+        struct epoll_event events[EVENTS];
+        int found = epoll_wait(poller, events, EVENTS, WAIT_MS);
+        for (int i = 0; i < found; i++) {
+            struct link *link = events[i].data.ptr;
+            link->received += receive(link, scratch, sizeof scratch);
+            for (; link->received >= CONFIRM_BYTES; link->received -= CONFIRM_BYTES) {
+                total++;
+                send_all(link, link->bytes, link->size);
             }
         }
         report();
@@ -160,24 +148,28 @@ static void produce_at(double rate, long stamp, struct link *links, int count) {
         struct link *link = &links[total % count];
         if (stamp >= 0)
             put64(link->bytes + link->size - stamp, now_ns());
-        write_all(link->fd, link->bytes, link->size);
+        send_all(link, link->bytes, link->size);
         total++;
     }
 }
 
 static void produce(char **arguments, int count) {
+    bool waits = !strcmp(arguments[0], "confirmed");
     double rate = atof(arguments[0]);
     long stamp = atol(arguments[1]);
     struct link *links = calloc(count, sizeof *links);
     for (int i = 0; i < count; i++) {
-        links[i].fd = atoi(arguments[2 + i]);
         links[i].size = read_number();
         links[i].messages = read_number();
         links[i].bytes = malloc(links[i].size);
         if (fread(links[i].bytes, 1, links[i].size, stdin) != links[i].size)
             fail("standard input ends too early");
     }
-    if (rate > 0)
+    for (int i = 0; i < count; i++)
+        open_link(&links[i], atoi(arguments[2 + i]));
+    if (waits)
+        produce_confirmed(links, count);
+    else if (rate > 0)
         produce_at(rate, stamp, links, count);
     else
         produce_flat_out(links, count);
@@ -189,7 +181,7 @@ static void produce(char **arguments, int count) {
 static void acknowledge(struct link *link, uint64_t tag) {
     uint8_t frame[21] = {1, 0, 1, 0, 0, 0, 13, 0, 60, 0, 80, [19] = 1, [20] = 0xCE};
     put64(frame + 11, tag);
-    write_all(link->fd, frame, sizeof frame);
+    send_all(link, frame, sizeof frame);
     link->acked = tag;
 }
 
@@ -212,14 +204,7 @@ static void read_stamps(struct link *link, size_t each, long stamp) {
 }
 
 static void receive_deliveries(struct link *link, size_t each, uint64_t prefetch, long stamp) {
-    ssize_t got = read(link->fd, link->bytes + link->size, READ_BYTES - link->size);
-    if (got == 0)
-        fail("the broker closed a consumer's connection");
-    if (got < 0) {
-        if (errno != EAGAIN && errno != EINTR)
-            fail("a consumer's connection broke");
-        return;
-    }
+    size_t got = receive(link, link->bytes + link->size, READ_BYTES - link->size);
     uint64_t before = link->received / each;
     link->received += got;
     uint64_t tag = link->received / each;
@@ -252,8 +237,8 @@ static void consume(char **arguments, int count) {
     struct link *links = calloc(count, sizeof *links);
     int poller = epoll_create1(0);
     for (int i = 0; i < count; i++) {
-        links[i].fd = atoi(arguments[3 + i]);
         links[i].bytes = malloc(READ_BYTES);
+        open_link(&links[i], atoi(arguments[3 + i]));
         watch(poller, &links[i], EPOLLIN);
     }
     while (!ending) {
@@ -275,6 +260,11 @@ int main(int count, char **arguments) {
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+    if (count > 5 && !strcmp(arguments[1], "tls")) {
+        begin_tls(arguments + 2);
+        arguments += 4;
+        count -= 4;
+    }
     if (count > 4 && !strcmp(arguments[1], "produce"))
         produce(arguments + 2, count - 4);
     else if (count > 5 && !strcmp(arguments[1], "consume"))

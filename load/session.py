@@ -17,6 +17,7 @@ from load.confirms import ConfirmWindow
 from load.counters import Stop
 from load.ranges import RangeSet
 from load.target import Target
+from load.tls import client_context
 
 Delivery = Callable[[spec.Basic.Deliver, pika.BasicProperties, bytes], None]
 
@@ -50,6 +51,7 @@ def connection_parameters(target: Target, name: str, answers_flow: bool) -> pika
         virtual_host=target.vhost,
         credentials=pika.PlainCredentials(target.user, target.password),
         client_properties=properties,
+        ssl_options=pika.SSLOptions(client_context(target.authority), target.host) if target.tls else None,
         blocked_connection_timeout=BLOCKED_SECONDS_MAX,
     )
 

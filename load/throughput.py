@@ -38,6 +38,7 @@ BUFFER = bytearray(1 << 20)
 class Shape:
     """A load: `burst` messages a write, `size` bytes a body (at least one). Consumers with a `prefetch` ack half of it
     at a time. Producers and consumers are spread over the queues in turn; in a fan-out each message goes to all queues.
+    A producer that `waits` writes a message, with confirms and a burst of one, once the last one is confirmed.
     """
 
     size: int
@@ -47,6 +48,7 @@ class Shape:
     burst: int = 64
     prefetch: int = 0
     confirm: bool = False
+    waits: bool = False
     persistent: bool = False
     fanout: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -65,6 +67,10 @@ class Shape:
         """Return the routing key of a queue's messages."""
         return "" if self.fanout else queue
 
+    def delivery_bytes(self, queue: str) -> int:
+        """Return the length of a delivery from a queue."""
+        return frames.delivery_bytes(self.size, self.exchange, self.key(queue), self.persistent)
+
 
 Counted = tuple[float, int]
 """A time (seconds of the monotonic clock), and the number of messages by then."""
@@ -74,6 +80,7 @@ def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) ->
     """Run a load for `seconds`. Returns messages_per_second (delivered, or published if there are no consumers) and, if
     `pid` is the broker's, its cpu_us_per_message. ConnectionError if a client died or no message arrived.
     """
+    check_plain(target)
     with prepared(target, shape):
         ending = multiprocessing.Event()
         near, far = multiprocessing.Pipe(duplex=False)
@@ -94,6 +101,12 @@ def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) ->
             for process in processes:
                 process.terminate()
                 process.join()
+
+
+def check_plain(target: Target) -> None:
+    """Raise ValueError if the broker is reached over TLS, which costs a client in Python more than the broker."""
+    if target.tls:
+        raise ValueError("this row over TLS needs clients in C: --client c")
 
 
 class Counts(Protocol):
@@ -163,11 +176,12 @@ def _produce(target: Target, shape: Shape, ending: Event, counts: Connection | N
     """Run the producers' process: publish as fast as the sockets accept it; send counts if `counts` is given."""
     poll, wires, rest = select.epoll(), {}, {}
     bursts = {}
-    for connection, burst in producers(target, shape):
+    for number in range(shape.producers):
+        connection = open_producer(target, shape)
         connection.setblocking(False)
         fd = connection.fileno()
-        wires[fd], rest[fd] = connection, memoryview(burst)
-        bursts[fd] = rest[fd]
+        wires[fd], bursts[fd] = connection, memoryview(burst_of(shape, number))
+        rest[fd] = bursts[fd]
         poll.register(fd, select.EPOLLOUT | (select.EPOLLIN if shape.confirm else 0))
     sent = 0
     said = time.monotonic()
@@ -175,36 +189,44 @@ def _produce(target: Target, shape: Shape, ending: Event, counts: Connection | N
         for fd, event in poll.poll(WAIT_MS / 1000):
             if event & select.EPOLLIN:
                 wires[fd].recv_into(BUFFER)
+                if shape.waits:
+                    poll.modify(fd, select.EPOLLOUT | select.EPOLLIN)
             if event & select.EPOLLOUT:
                 rest[fd] = rest[fd][wires[fd].send(rest[fd]) :]
                 if not rest[fd]:
                     rest[fd] = bursts[fd]
                     sent += shape.burst
+                    if shape.waits:
+                        poll.modify(fd, select.EPOLLIN)
         if counts is not None and (now := time.monotonic()) > said + REPORT_SECONDS:
             counts.send((now, sent))
             said = now
 
 
-def producers(target: Target, shape: Shape) -> Iterator[tuple[socket, bytes]]:
-    """Open the connection of each producer, and yield it with its burst."""
-    names, body = shape.names(), bytes(shape.size)
-    for number in range(shape.producers):
-        wire = Wire(target)
-        if shape.confirm:
-            wire.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
-        key = shape.key(names[number % len(names)])
-        yield wire.socket, frames.publish(key, body, shape.burst, shape.exchange, shape.persistent)
+def open_producer(target: Target, shape: Shape, through: socket | None = None) -> socket:
+    """Open the connection of a producer (through a socket, see `Wire`), and return its socket."""
+    wire = Wire(target, through=through)
+    if shape.confirm:
+        wire.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
+    return wire.socket
+
+
+def burst_of(shape: Shape, number: int) -> bytes:
+    """Return the burst of the producer of this number."""
+    names = shape.names()
+    key = shape.key(names[number % len(names)])
+    return frames.publish(key, bytes(shape.size), shape.burst, shape.exchange, shape.persistent)
 
 
 class Subscription:
     """A consumer of a queue. Deliveries arrive on its socket, each `bytes_each` bytes long, after those in
-    `received`.
+    `received`. It may go through another socket, see `Wire`.
     """
 
-    def __init__(self, target: Target, shape: Shape, queue: str) -> None:
+    def __init__(self, target: Target, shape: Shape, queue: str, through: socket | None = None) -> None:
         self.shape = shape
-        self.bytes_each = frames.delivery_bytes(shape.size, shape.exchange, shape.key(queue), shape.persistent)
-        wire = Wire(target)
+        self.bytes_each = shape.delivery_bytes(queue)
+        wire = Wire(target, through=through)
         if shape.prefetch:
             wire.call(frames.BASIC_QOS, frames.qos(shape.prefetch), frames.BASIC_QOS_OK)
         wire.call(frames.BASIC_CONSUME, frames.consume(queue, acks=bool(shape.prefetch)), frames.BASIC_CONSUME_OK)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from load.target import Target
+from load.tls import client_context
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 METHOD_FRAME: Final = 1
@@ -73,6 +74,25 @@ def table(texts: dict[str, str], capabilities: Sequence[str] = ()) -> bytes:
     return long_string(b"".join(fields))
 
 
+def dial(target: Target, timeout: float) -> socket.socket:
+    """Return a connected socket, with TLS if the target has it. OSError if there is no broker."""
+    plain = socket.create_connection((target.host, target.port), timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return client_context(target.authority).wrap_socket(plain, server_hostname=target.host) if target.tls else plain
+    except BaseException:
+        plain.close()
+        raise
+
+
+def check(target: Target) -> None:
+    """Raise ConnectionError, with the broker's name, unless a connection can be opened and closed."""
+    try:
+        Wire(target).close()
+    except OSError as error:
+        raise ConnectionError(f"{target}: {error}") from None
+
+
 class Wire:
     """A connected socket that has completed the handshake, with channels 1 … `channels` open."""
 
@@ -80,13 +100,15 @@ class Wire:
 
     def __init__(
         self, target: Target, channels: int = 1, timeout: float = 30.0, capabilities: Sequence[str] = (),
-        properties: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None, through: socket.socket | None = None,
     ) -> None:  # fmt: skip
-        """Connect and open. OSError if there is no broker, `Refused` if it rejects the connection."""
+        """Connect, unless there is a connected socket to go through, and open. OSError if there is no broker, `Refused`
+        if it rejects the connection.
+        """
         self._received = b""
-        self.socket = socket.create_connection((target.host, target.port), timeout)
+        self.socket = dial(target, timeout) if through is None else through
+        self.socket.settimeout(timeout)
         try:
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open(target, channels, table(properties or CLIENT_PROPERTIES, capabilities))
         except BaseException:
             self.socket.close()

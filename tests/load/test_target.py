@@ -22,13 +22,15 @@ from load.target import Target, without_password
         ("amqp://h/%2F", Target(host="h")),
         ("amqp://h/", Target(host="h")),
         ("amqp://u:@[::1]:1", Target("::1", 1, "u", "")),
+        ("amqps://h", Target("h", 5671, tls=True)),
+        ("amqps://u@h:1/v", Target("h", 1, "u", vhost="v", tls=True)),
     ],
 )
 def test_parts_left_out_have_defaults(url: str, expected: Target) -> None:
     assert Target.parse(url) == expected
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:5672", "http://h", "amqps://h", "amqp://h:port", "amqp://h:70000"])
+@pytest.mark.parametrize("url", ["127.0.0.1:5672", "http://h", "tls://h", "amqp://h:port", "amqp://h:70000"])
 def test_what_is_no_amqp_url_is_named(url: str) -> None:
     with pytest.raises(ValueError, match="amqp://"):
         Target.parse(url)
