@@ -55,7 +55,7 @@ def serve(
     process.set_name("pstk-supervisor")
     process.adopt_orphans()
     process.raise_open_files()
-    if not settings.memory.core_dumps:
+    if not settings.watchdog.core_dumps:
         process.forbid_core_dumps()
     manager = Notifier()
     first = fork() if template is None else None  # now: the limits are set, and nothing is open

@@ -312,7 +312,7 @@ class HoldOffSettings(BaseModel):
 
 
 class MemorySettings(BaseModel):
-    """Where the node's memory stops producers, where it resumes them, and whether core dumps may show it."""
+    """Where the node's memory stops producers, and where it resumes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -327,11 +327,6 @@ class MemorySettings(BaseModel):
         ge=0,
         description="private memory of all processes of the node, whatever its use, in bytes; 0 is all "
         "available memory",
-    )
-    core_dumps: bool = Field(
-        default=False,
-        description="whether processes that crash leave core dumps, as far as the inherited limit allows them: they "
-        "contain messages, keys and passwords",
     )
     user_percent: int = Field(
         default=25,
@@ -381,7 +376,7 @@ class StoreSettings(BaseModel):
 
 
 class WatchdogSettings(BaseModel):
-    """When a process that gives no sign of life is replaced."""
+    """When a process that gives no sign of life is replaced, and whether one that crashes leaves a core dump."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -395,6 +390,11 @@ class WatchdogSettings(BaseModel):
         default=600.0,
         ge=0,
         description="the same while it loads its store or waits for the disk, in seconds; at least watchdog.seconds",
+    )
+    core_dumps: bool = Field(
+        default=False,
+        description="whether processes that crash leave core dumps, as far as the inherited limit allows them: they "
+        "contain messages, keys and passwords",
     )
 
     @model_validator(mode="after")

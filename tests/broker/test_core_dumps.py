@@ -53,5 +53,5 @@ def test_no_process_of_a_node_leaves_one(tmp_path: Path) -> None:
 
 
 def test_a_developer_may_have_them(tmp_path: Path) -> None:
-    with allowed() as limit, Broker(tmp_path, "memory.core_dumps=true") as broker:
+    with allowed() as limit, Broker(tmp_path, "watchdog.core_dumps=true") as broker:
         assert limits(broker) == {limit}
