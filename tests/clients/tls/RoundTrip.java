@@ -1,5 +1,5 @@
-// RoundTrip HOST PORT TRUST_STORE [KEY_STORE]: one confirmed message there and back over TLS, with the broker verified.
-// With a key store the client has a certificate and logs in with EXTERNAL. The stores are PKCS #12, password "secret".
+// RoundTrip HOST PORT TRUST_STORE USER PASSWORD [KEY_STORE]: one confirmed message there and back over TLS, with the
+// broker verified. With a key store the client has a certificate and logs in with EXTERNAL. The stores are PKCS #12, password "secret".
 
 import com.rabbitmq.client.Channel;
 import com.rabbitmq.client.Connection;
@@ -42,10 +42,12 @@ public class RoundTrip {
     }
 
     public static void main(String[] arguments) throws Exception {
-        String own = arguments.length > 3 ? arguments[3] : null;
+        String own = arguments.length > 5 ? arguments[5] : null;
         ConnectionFactory factory = new ConnectionFactory();
         factory.setHost(arguments[0]);
         factory.setPort(Integer.parseInt(arguments[1]));
+        factory.setUsername(arguments[3]);
+        factory.setPassword(arguments[4]);
         factory.useSslProtocol(context(arguments[2], own));
         factory.setSocketConfigurator(socket -> {
             SSLParameters parameters = ((SSLSocket) socket).getSSLParameters();
