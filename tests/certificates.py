@@ -32,6 +32,11 @@ def authority() -> Authority:
     return Authority.at(Path(_directory().name), YEAR)
 
 
+def authority_file() -> Path:
+    """Return the file of the authority's certificate, for clients to trust."""
+    return authority().directory / "authority.pem"
+
+
 @cache
 def server(*names: str) -> Path:
     """Return the file of a server's certificate, with its key, for these names or those of this machine."""
@@ -93,7 +98,7 @@ def settings(**changes: object) -> ListenerSettings:
 
 def client_context(certificate: Path | None = None) -> ssl.SSLContext:
     """Return the context of a client that verifies its server."""
-    context = ssl.create_default_context(cafile=str(authority().directory / "authority.pem"))
+    context = ssl.create_default_context(cafile=str(authority_file()))
     if certificate is not None:
         context.load_cert_chain(certificate)
     return context

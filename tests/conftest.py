@@ -24,7 +24,7 @@ from acceptor.amqp.channel import Channel as AcceptorChannel
 from acceptor.amqp.connection import Connection
 from acceptor.core import AcceptorCore
 from ops.compiled import PACKAGES
-from tests.broker import Broker
+from tests.broker import Broker, ways
 from tests.raw import Address, Channel, Client, Closed
 from tests.twins import ROOT
 
@@ -114,19 +114,31 @@ def penstock_only(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def broker(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The worker's penstock, with two acceptors and two shards, so that agreement across processes is tested."""
-    with Broker(tmp_path_factory.mktemp("broker"), acceptors=2, shards=2) as broker:
+    with Broker(tmp_path_factory.mktemp("broker"), *ways.listeners(), acceptors=2, shards=2) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
+def proxied(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Address]]:
+    """The addresses of HAProxy in front of the worker's penstock."""
+    with ways.haproxy(broker, tmp_path_factory.mktemp("haproxy")) as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="session")
 def address(request: pytest.FixtureRequest) -> Address:
-    """The address of the AMQP server: penstock, or the broker named with --amqp-url."""
+    """The address of the AMQP server: penstock, in the way that `each_way` chooses, or the broker named with
+    --amqp-url.
+    """
     url = request.config.getoption("--amqp-url")
     if url:
         parts = urlsplit(url)
         return Address(parts.hostname or "127.0.0.1", parts.port or 5672)
-    started: Broker = request.getfixturevalue("broker")
-    return started.address
+    way = getattr(request, "param", ways.PLAIN)
+    if way in ways.PROXIED:
+        proxied: dict[str, Address] = request.getfixturevalue("proxied")
+        return proxied[way]
+    return ways.direct(request.getfixturevalue("broker"), way)
 
 
 @pytest.fixture

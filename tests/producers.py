@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from tests.frames import publish_frames
+from tests.frames import method_frame, publish_frames
 from tests.raw import Address, Client, HungUp
 from tests.waiting import PATIENCE
 
@@ -82,7 +82,8 @@ class Producer:
             self.flow_stops += not event.active
             if honour:
                 self.held = not event.active
-                self.client.send("channel.flow-ok", self.channel.number, active=event.active)
+                answer = method_frame("channel.flow-ok", self.channel.number, active=event.active)
+                self._pending = memoryview(bytes(self._pending) + answer)
 
 
 class Producers:

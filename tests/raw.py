@@ -68,6 +68,10 @@ class Address(NamedTuple):
         """The AMQP URL, for user guest."""
         return f"amqp://guest:guest@{self.host}:{self.port}/"
 
+    def secured(self, connected: socket.socket) -> socket.socket:
+        """Return what clients of this address read and write instead of the connected socket: the socket itself."""
+        return connected
+
 
 class Closed(Exception):
     """The broker closed the channel (`event.name` channel.close) or the connection (connection.close)."""
@@ -115,7 +119,7 @@ class Client:
         found.settimeout(PATIENCE)
         found.connect(address)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return found
+        return address.secured(found) if isinstance(address, Address) else found
 
     @classmethod
     def connect(cls, address: tuple[str, int], **options: Any) -> Self:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import select
+import socket
+import time
 from typing import Any
 
+from tests.broker.process import Broker
 from tests.producers import Producers
-from tests.raw import Channel
+from tests.raw import Channel, Client
 from tests.waiting import PATIENCE, settled, wait_for
 
 SIZE = 1024
@@ -38,3 +42,23 @@ def wait_held(channel: Channel, queue: str, producers: Producers, timeout: float
     depth = settled_depth(channel, queue, timeout=timeout)
     assert depth < producers.written, "all of it went in: nobody was held"
     return depth
+
+
+def fill_socket(client: Client, data: bytes, broker: Broker, queue: str, quiet: float = 0.5) -> int:
+    """Write `data` repeatedly until the broker has paused the socket for the queue and the socket has accepted nothing
+    for `quiet` seconds; return the number of bytes written.
+    """
+    sent, since = 0, time.monotonic()
+    while time.monotonic() - since < quiet or not paused(broker, queue):
+        ready = client.ready(select.POLLIN | select.POLLOUT, quiet)
+        if ready & select.POLLOUT:
+            sent += client.socket.send(data[sent % len(data) :], socket.MSG_DONTWAIT)
+            since = time.monotonic()
+        if ready & select.POLLIN:
+            client.receive()
+    return sent
+
+
+def paused(broker: Broker, queue: str) -> bool:
+    """Whether a connection is paused for a queue."""
+    return any(held["paused"] and held["causes"][0].get("name") == queue for held in broker.held())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.broker.ways import each_way
 from tests.frames import method_frame, publish_frames
 from tests.raw import JAVA, Channel, Client
 from tests.waiting import wait_for
@@ -95,6 +96,7 @@ def test_two_clients_that_answer_each_other_for_ever(feeders: tuple[Feeder, Feed
     wait_for(enough, timeout=40, interval=0.001)
 
 
+@each_way
 def test_two_clients_far_beyond_what_can_be_parked(feeders: tuple[Feeder, Feeder]) -> None:
     """The sockets are paused too, with acknowledgements stuck in them: the drip still reads them."""
     count = 1000

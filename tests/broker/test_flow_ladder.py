@@ -14,8 +14,9 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import MARKS, STOP
+from tests.broker.ways import each_way
 from tests.outcomes import wait_get
-from tests.raw import Channel, Client, Closed
+from tests.raw import Address, Channel, Client, Closed
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
@@ -44,6 +45,7 @@ def listener(connect: Callable[..., Client], queue: str) -> Iterator[Callable[[]
     channel.call("queue.delete", queue=name)
 
 
+@each_way
 def test_rejected(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str,
     listener: Callable[[], dict[str, Any]],
@@ -86,11 +88,16 @@ def test_operators_see_the_rung(broker: Broker, connect: Callable[..., Client], 
     assert "on rung park" in broker.penstock("flow", "why", held["connection"]).stdout
 
 
+@each_way
 def test_the_channel_is_closed_and_then_the_connection(
     connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
     full(channel, queue, "park 500 ms, close-channel 10 min, close-connection")
-    client = connect()
+    close_both(connect(), queue)
+
+
+def close_both(client: Client, queue: str) -> None:
+    """Publish to a full queue until the channel is closed, and again until the connection is."""
     for code, name in ((311, "CONTENT_TOO_LARGE"), (506, "RESOURCE_ERROR")):
         publisher = client.channel()
         publisher.publish(b"too much", queue)
@@ -112,46 +119,69 @@ def login(broker: Broker) -> Iterator[dict[str, str]]:
     broker.call("flow_readmit", user=name, host=None)
 
 
-def test_held_off_at_the_next_connect(broker: Broker, channel: Channel, queue: str, login: dict[str, str]) -> None:
+@each_way
+def test_every_rung_is_reached_in_order(
+    address: Address, channel: Channel, queue: str, login: dict[str, str], listener: Callable[[], dict[str, Any]]
+) -> None:
+    """The channel that is opened again climbs all but the rung that has closed the first."""
+    times = "withhold 300 ms, park 300 ms, pause 300 ms, reject 300 ms, close-channel 10 min"
+    full(channel, queue, f"{times}, close-connection, hold-off 2 min")
+    with Client.connect(address, **login) as client:
+        close_both(client, queue)
+    wait_for(lambda: not connects(address, login))
+    rungs: list[str] = []
+    while rungs[-1:] != ["hold-off"]:
+        event = listener()
+        rungs += [event["rung"]] if event["user"] == login["user"] else []
+    milder = ["park", "pause", "reject"]
+    assert rungs == [*milder, "close-channel", *milder, "close-connection", "hold-off"]
+
+
+@each_way
+def test_held_off_at_the_next_connect(
+    broker: Broker, address: Address, channel: Channel, queue: str, login: dict[str, str]
+) -> None:
     """A hold-off applies at every acceptor; an operator sees it and lifts it. Other users can connect."""
     full(channel, queue, "close-connection, hold-off 2 min")
-    with Client.connect(broker.address, **login) as client:
+    with Client.connect(address, **login) as client:
         client.channel().publish(b"too much", queue)
         ended = client.ended()
         assert isinstance(ended, Closed) and ended.code == 506
-    wait_for(lambda: not connects(broker, login))
+    wait_for(lambda: not connects(address, login))
     for _ in range(8):
         with pytest.raises(Closed) as refused:
-            Client.connect(broker.address, **login)
+            Client.connect(address, **login)
         assert refused.value.code == 530
         text = f"NOT_ALLOWED - connection refused for user '{login['user']}' from 127.0.0.1: held off for another "
         assert refused.value.text.startswith(text)
         assert queue in refused.value.text
-    Client.connect(broker.address).close()
+    Client.connect(address).close()
     listed = json.loads(broker.penstock("flow", "hold-offs", "--json").stdout)
     (found,) = [each for each in listed if each["user"] == login["user"]]
     assert (found["host"], found["times"]) == ("127.0.0.1", 1)
     assert found["until"] - found["since"] == pytest.approx(120)
     assert broker.penstock("flow", "hold-offs", "clear", "--user", login["user"]).returncode == 0
-    wait_for(lambda: connects(broker, login))
+    wait_for(lambda: connects(address, login))
     (line,) = [line for line in reported(broker, queue, "hold-off") if line["user"] == login["user"]]
     assert (line["times"], line["seconds"]) == (1, 120)
 
 
-def test_a_hold_off_ends_by_itself(broker: Broker, channel: Channel, queue: str, login: dict[str, str]) -> None:
+def test_a_hold_off_ends_by_itself(
+    broker: Broker, address: Address, channel: Channel, queue: str, login: dict[str, str]
+) -> None:
     full(channel, queue, "close-connection, hold-off 2 s")
-    with Client.connect(broker.address, **login) as client:
+    with Client.connect(address, **login) as client:
         client.channel().publish(b"too much", queue)
         client.ended()
     wait_for(lambda: [found for found in broker.call("flow_hold_offs") if found["user"] == login["user"]])
-    wait_for(lambda: connects(broker, login), 60)
+    wait_for(lambda: connects(address, login), 60)
     (found,) = [found for found in broker.call("flow_hold_offs") if found["user"] == login["user"]]
     assert time.time() >= found["until"]
 
 
-def connects(broker: Broker, login: dict[str, str]) -> bool:
+def connects(address: Address, login: dict[str, str]) -> bool:
     try:
-        Client.connect(broker.address, **login).close()
+        Client.connect(address, **login).close()
     except Closed:
         return False
     return True

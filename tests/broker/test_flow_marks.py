@@ -10,6 +10,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, SIZE, STOP, most, settled_depth, wait_held
+from tests.broker.ways import each_way
 from tests.outcomes import Confirms, wait_depth, wait_get
 from tests.producers import Drain, Producers
 from tests.raw import Address, Channel, Client
@@ -75,6 +76,7 @@ def test_resume_mark_above_the_stop_mark_is_refused(channel: Channel, queue: str
     assert queue in refused.text
 
 
+@each_way
 def test_only_the_resume_mark_resumes(address: Address, channel: Channel, queue: str) -> None:
     """Between the marks nothing changes: held producers stay held, and free ones stay free."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
@@ -104,6 +106,7 @@ def test_count_and_bytes_must_both_be_below_to_resume(address: Address, channel:
         wait_for(lambda: channel.depth(queue) > 31)
 
 
+@each_way
 def test_many_stops_and_resumes_lose_nothing(address: Address, channel: Channel, queue: str) -> None:
     """Ten producers over a hundred stops and resumes: all messages arrive in order."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
@@ -134,6 +137,7 @@ def test_what_consumers_hold_unacknowledged_counts(address: Address, channel: Ch
         assert producers.alive == 1
 
 
+@each_way
 def test_confirms_are_withheld(connect: Callable[[], Client], channel: Channel, queue: str) -> None:
     """Confirms are withheld, so a producer that waits for them stops by itself."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
@@ -220,6 +224,7 @@ def test_channels_of_one_connection_are_held_separately(
         assert wait_get(going, free).body == b"%d" % number
 
 
+@each_way
 def test_order_on_a_held_channel_is_kept(client: Client, channel: Channel, names: Callable[[str], str]) -> None:
     """Head of line: publishes behind the first held one wait, whatever their destination."""
     full, free = names("full"), names("free")

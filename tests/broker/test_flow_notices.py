@@ -9,6 +9,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, STOP, settled_depth
+from tests.broker.ways import each_way
 from tests.outcomes import wait_get
 from tests.producers import Drain, Producers
 from tests.raw import CAPABILITIES, JAVA, Address, Channel, Client
@@ -38,6 +39,7 @@ def drained(channel: Channel, queue: str, count: int) -> None:
         assert wait_get(channel, queue).body == b"%d" % number
 
 
+@each_way
 @pytest.mark.parametrize("properties", [JAVA, {"product": "RabbitMQ", "platform": ".NET Core"}])
 def test_channel_flow_for_those_who_honour_it(
     connect: Callable[..., Client], channel: Channel, queue: str, properties: dict[str, str]
@@ -57,6 +59,7 @@ def test_channel_flow_for_those_who_honour_it(
     assert "channel.flow" not in [event.name for event in publisher.pending()]
 
 
+@each_way
 def test_who_published_before_is_told_early(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
     """An earlier publisher gets channel.flow before it publishes to the full queue; one that consumes on its
     connection does not.
@@ -100,6 +103,7 @@ def test_flow_ok_is_not_waited_for(connect: Callable[..., Client], channel: Chan
     assert publisher.call("queue.declare", exclusive=True).queue
 
 
+@each_way
 def test_a_client_that_publishes_on_after_its_flow_ok_is_told_no_more(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
@@ -171,6 +175,7 @@ def test_honouring_producers_stop_by_themselves(address: Address, channel: Chann
         wait_for(lambda: producers.done and not any(producer.held for producer in producers.producers))
 
 
+@each_way
 def test_connection_blocked(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
     """The reason names the queue, its depth and its marks; unblocked follows when the last reason is gone."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)

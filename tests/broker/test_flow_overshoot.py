@@ -13,6 +13,7 @@ import pytest
 from ops import status
 from tests.broker import Broker
 from tests.broker.flow import most
+from tests.broker.ways import each_way_slowly
 from tests.producers import Drain, Ledger, Producers
 from tests.raw import JAVA, Address, Client
 from tests.repeating import repeated
@@ -60,12 +61,13 @@ def reach(watch: DepthWatch, seconds: float) -> None:
         watch.check()
 
 
+@each_way_slowly
 @pytest.mark.parametrize("honour", [True, False], ids=["honour", "ignore"])
-def test_overshoot_of_fifty_producers(broker: Broker, queue: str, honour: bool) -> None:
+def test_overshoot_of_fifty_producers(address: Address, queue: str, honour: bool) -> None:
     properties = JAVA if honour else {}
     marks = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": STOP * 7 // 8}
-    with watched(broker.address, queue, marks) as watch:
-        with Producers(broker.address, [queue] * 50, honour=honour, properties=properties) as producers:
+    with watched(address, queue, marks) as watch:
+        with Producers(address, [queue] * 50, honour=honour, properties=properties) as producers:
             reach(watch, seconds=2)
             assert watch.deepest <= 12_000
             Drain(watch.client, queue, ledger=Ledger()).take(30_000)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker import Broker
-from tests.broker.flow import MARKS, SIZE, STOP, wait_held
+from tests.broker.flow import MARKS, SIZE, STOP, fill_socket, paused, wait_held
+from tests.broker.ways import each_way
 from tests.frames import publish_frames
 from tests.outcomes import wait_depth, wait_get
 from tests.producers import Drain, Producers
@@ -35,6 +34,7 @@ def hold(publisher: Channel, queue: str) -> None:
     publisher.client.take("connection.blocked")
 
 
+@each_way
 @pytest.mark.parametrize("same_channel", [True, False])
 def test_settling_getting_and_cancelling_go_on(
     connect: Callable[[], Client], channel: Channel, queue: str, names: Callable[[str], str], same_channel: bool
@@ -69,6 +69,7 @@ def test_other_channels_can_declare_and_be_opened(client: Client, queue: str) ->
     other.call("channel.close")
 
 
+@each_way
 def test_heartbeats_go_both_ways_while_the_socket_is_full(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
@@ -82,28 +83,14 @@ def test_heartbeats_go_both_ways_while_the_socket_is_full(
     wait_for(lambda: not client.hung_up(timeout=0.2) and client.heartbeats >= goal, what="heartbeats")
     drain = channel.client.channel()
     drain.call("basic.consume", queue=queue, no_ack=True)
-    client.write(data[sent % len(data) :] if sent % len(data) else b"")
-    for _ in range(-(-sent // len(data))):
+    client.write(data[sent % len(data) :])
+    for _ in range(sent // len(data) + 1):
         drain.take("basic.deliver")
         client.heartbeat()
     publisher.call("queue.declare", exclusive=True)
 
 
-def fill_socket(client: Client, data: bytes, broker: Broker, queue: str, quiet: float = 0.5) -> int:
-    """Write `data` repeatedly until the broker has paused the socket for the queue and the socket has accepted nothing
-    for `quiet` seconds; return the number of bytes written.
-    """
-    sent, since = 0, time.monotonic()
-    while time.monotonic() - since < quiet or not paused(broker, queue):
-        ready = client.ready(select.POLLIN | select.POLLOUT, quiet)
-        if ready & select.POLLOUT:
-            sent += client.socket.send(data[sent % len(data) :], socket.MSG_DONTWAIT)
-            since = time.monotonic()
-        if ready & select.POLLIN:
-            client.receive()
-    return sent
-
-
+@each_way
 def test_what_a_closed_connection_had_parked_is_delivered(
     connect: Callable[[], Client], channel: Channel, queue: str
 ) -> None:
@@ -123,6 +110,7 @@ def test_what_a_closed_channel_had_parked_is_delivered(client: Client, channel: 
         assert wait_get(channel, queue).body == b"%d" % number
 
 
+@each_way
 def test_peer_that_dies_while_held_is_noticed(
     broker: Broker, connect: Callable[[], Client], channel: Channel, queue: str, names: Callable[[str], str]
 ) -> None:
@@ -141,6 +129,7 @@ def test_peer_that_dies_while_held_is_noticed(
     assert channel.call("queue.declare", queue=work, passive=True).consumers == 0
 
 
+@each_way
 def test_peer_that_hangs_up_while_held_leaves_nothing(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
@@ -154,11 +143,6 @@ def test_peer_that_hangs_up_while_held_leaves_nothing(
     assert client.hung_up()
     channel.call("queue.delete", queue=queue)
     wait_for(lambda: parked(broker) == 0)
-
-
-def paused(broker: Broker, queue: str) -> bool:
-    """Whether a connection is paused for a queue."""
-    return any(held["paused"] and held["causes"][0].get("name") == queue for held in broker.held())
 
 
 def parked(broker: Broker) -> int:

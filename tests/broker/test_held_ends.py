@@ -10,6 +10,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import MARKS, STOP
+from tests.broker.ways import each_way, each_way_slowly
 from tests.frames import publish_frames
 from tests.raw import Channel, Client
 from tests.waiting import settled, wait_for
@@ -41,6 +42,7 @@ def is_held(broker: Broker, queue: str) -> bool:
     return any(cause.get("name") == queue for held in broker.held() for cause in held["causes"])
 
 
+@each_way_slowly
 @pytest.mark.long
 def test_a_producer_that_dies_while_its_socket_is_full_is_noticed(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
@@ -55,6 +57,7 @@ def test_a_producer_that_dies_while_its_socket_is_full_is_noticed(
     wait_for(lambda: not is_held(broker, queue), what="nobody held any more")
 
 
+@each_way
 @pytest.mark.parametrize("nbytes", [200_000, 400_000, 600_000])
 def test_a_close_and_other_channels_are_answered_behind_what_is_held(
     connect: Callable[..., Client], channel: Channel, queue: str, nbytes: int

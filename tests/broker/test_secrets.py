@@ -15,7 +15,8 @@ from ops.claim import Pointer
 from penstock.node.node import Node
 from tests import certificates
 from tests.broker import Broker
-from tests.broker.test_tls import address_of, connect, listening
+from tests.broker.listeners import address_of, listening
+from tests.broker.test_tls import connect
 from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.broker

@@ -12,8 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,38 +19,16 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 
-from ops.claim import Pointer
-from penstock.node.node import Node
 from tests import certificates
-from tests.broker import Broker
+from tests.broker import Broker, ways
+from tests.broker.listeners import address_of, listening, with_clients
 from tests.certificates import YEAR
-from tests.ports import free_port
 from tests.raw import Address, Client
+from tests.tls_sockets import TlsSocket
 from tests.twins import ROOT
 from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.broker
-
-AUTHORITY = "authority.pem"
-
-
-def listening(*assignments: str, name: str = "public", certificate: Path | None = None) -> list[str]:
-    """Return the settings of a listener with TLS on a free port."""
-    mine = [f"certificates={certificate or certificates.server()}", "port=0", *assignments]
-    return [f"listeners.{name}.{each}" for each in mine]
-
-
-def with_clients(wanted: str) -> list[str]:
-    """Return the settings for certificates of clients."""
-    authorities = certificates.authority().directory / AUTHORITY
-    return [f"client_certificates={wanted}", f"client_authorities={authorities}"]
-
-
-def address_of(broker: Broker, name: str = "public") -> Address:
-    """Return where a listener of a node serves."""
-    pointer = Pointer.load(broker.directory / "data")
-    assert pointer
-    return Address(*Node.load(pointer.runtime).listeners[name])
 
 
 def connect(address: Address, context: ssl.SSLContext | None = None, **options: object) -> BlockingConnection:
@@ -138,7 +114,7 @@ def test_operators_see_what_is_served(broker: Broker) -> None:
     assert (served["listener"], served["subject"]) == ("public", "CN=localhost")
     assert f"public on {address.host}:{address.port} with TLS" in broker.penstock("status").stdout
     assert "1 valid for a while" in broker.penstock("health").stdout
-    trusted = ["--authorities", str(certificates.authority().directory / AUTHORITY)]
+    trusted = ["--authorities", str(certificates.authority_file())]
     for options, status in ((trusted, 0), ([], 1)):
         command = [*broker.program, "tls", "show", f"localhost:{address.port}", *options]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -281,80 +257,23 @@ def peers(broker: Broker) -> set[str]:
     return {each["peer"].rpartition(":")[0] for each in found}
 
 
-HAPROXY = """
-defaults
-    mode tcp
-    timeout connect 10s
-    timeout client 100s
-    timeout server 100s
-listen passed_on
-    bind 127.0.0.1:{ports[0]}
-    server node {tls.host}:{tls.port} send-proxy-v2
-listen terminated
-    bind 127.0.0.1:{ports[1]} ssl crt {certificate}
-    server node {plain.host}:{plain.port} send-proxy
-"""
-
-
-class WithoutFlags(ssl.SSLSocket):
-    """Takes no flags, which make no sense with TLS."""
-
-    def send(self, data: bytes, flags: int = 0) -> int:
-        """Send some of the bytes; return how many."""
-        return super().send(data)
-
-
 class FromElsewhere(Client):
     """A client with another address of this machine, over TLS."""
 
     HOST = "127.0.0.9"
 
     def _dial(self, address: tuple[str, int], receive_buffer: int) -> socket.socket:
-        context = certificates.client_context()
-        context.sslsocket_class = WithoutFlags
-        plain = socket.create_connection(address, PATIENCE, (self.HOST, 0))
-        return context.wrap_socket(plain, server_hostname="localhost")
+        return TlsSocket(socket.create_connection(address, PATIENCE, (self.HOST, 0)))
 
 
 def test_behind_haproxy_clients_have_their_own_addresses(tmp_path: Path) -> None:
     """It passes TLS on with a header of version 2, or terminates it and sends one of version 1."""
-    if not shutil.which("haproxy"):
-        pytest.skip("haproxy is not installed")
-    proxied = "proxy_protocol=127.0.0.0/8"
-    inner = ["listeners.inner.port=0", f"listeners.inner.{proxied}"]
-    with Broker(tmp_path, *listening(proxied), *inner) as node:
-        ports = free_port(), free_port()
-        (tmp_path / "haproxy.cfg").write_text(
-            HAPROXY.format(
-                ports=ports, tls=address_of(node), plain=address_of(node, "inner"), certificate=certificates.server()
-            )
-        )
-        with running(["haproxy", "-f", str(tmp_path / "haproxy.cfg")]):
-            for port in ports:
-                wait_for(partial(listens, port))
-                with FromElsewhere.connect(("127.0.0.1", port)):
+    with Broker(tmp_path, *ways.listeners()) as node:
+        with ways.haproxy(node, tmp_path) as addresses:
+            for address in addresses.values():
+                with FromElsewhere.connect(address):
                     assert peers(node) == {FromElsewhere.HOST}
                 wait_for(lambda: not peers(node))
         with pytest.raises((pika.exceptions.AMQPError, OSError)):
-            connect(address_of(node))
+            connect(address_of(node, ways.PASSED_ON))
         wait_for(lambda: "there is no PROXY header" in node.log)
-
-
-@contextmanager
-def running(command: list[str]) -> Iterator[None]:
-    """Run a program until the end of the block."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-def listens(port: int) -> bool:
-    """Whether a program accepts clients at a port."""
-    try:
-        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
-    except OSError:
-        return False
-    return True

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import aio_pika
 import amqp  # type: ignore[import-untyped]
+import kombu  # type: ignore[import-untyped]
 import pika
 
 from tests.producers import STAMP
@@ -90,9 +91,15 @@ def with_pika(job: Job, producer: int) -> None:
 
 def with_py_amqp(job: Job, producer: int) -> None:
     """Do a producer's job with py-amqp."""
-    address = urlsplit(job.url).netloc.rpartition("@")[2]
+    url = urlsplit(job.url)
     settings = {} if job.hasty else PATIENT
-    with amqp.Connection(address, heartbeat=0, confirm_publish=job.confirms, socket_settings=settings) as connection:
+    with amqp.Connection(
+        url.netloc.rpartition("@")[2],
+        ssl=url.scheme == "amqps",
+        heartbeat=0,
+        confirm_publish=job.confirms,
+        socket_settings=settings,
+    ) as connection:
         channel = connection.channel()
         if job.tx:
             channel.tx_select()
@@ -103,6 +110,19 @@ def with_py_amqp(job: Job, producer: int) -> None:
         if job.tx:
             channel.tx_commit()
         channel.queue_declare("", exclusive=True)
+        say("alive")
+
+
+def with_kombu(job: Job, producer: int) -> None:
+    """Do a producer's job with kombu, on py-amqp."""
+    options = {"confirm_publish": job.confirms, "socket_settings": {} if job.hasty else PATIENT}
+    with kombu.Connection(job.url, transport_options=options) as connection:
+        publisher = connection.Producer()
+        say("publishing")
+        for body in job.bodies(producer):
+            for key in job.keys:
+                publisher.publish(body, key, content_type="data", content_encoding="binary", exchange=job.exchange)
+        connection.default_channel.queue_declare("", exclusive=True)
         say("alive")
 
 
@@ -153,5 +173,7 @@ LIBRARIES: dict[str, Callable[[Job], None]] = {
     "aio-pika": in_a_loop,
 }
 
+PROGRAMS = LIBRARIES | {"kombu": in_threads(with_kombu)}
+
 if __name__ == "__main__":
-    LIBRARIES[sys.argv[1]](Job(**json.loads(sys.argv[2])))
+    PROGRAMS[sys.argv[1]](Job(**json.loads(sys.argv[2])))

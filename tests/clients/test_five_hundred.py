@@ -27,11 +27,13 @@ def test_five_hundred_producers_of_four_libraries(tmp_path: Path) -> None:
         client.channel().call("queue.declare", queue="q", arguments={"x-flow-stop-count": STOP})
         started: list[Held] = []
         try:
-            started.append(Held("pika", broker, "q", tmp_path, STOP, 256, confirms=True, first=EACH * len(FOUR)))
+            started.append(
+                Held("pika", broker.address, "q", tmp_path, STOP, 256, confirms=True, first=EACH * len(FOUR))
+            )
             started[0].check_alive()
             for index, library in enumerate(FOUR):
                 more = {"connections": EACH, "first": EACH * index}
-                started.append(Held(library, broker, "q", tmp_path, COUNT, 256, **more))
+                started.append(Held(library, broker.address, "q", tmp_path, COUNT, 256, **more))
             # All but the few that published everything within the bound.
             wait_for(
                 lambda: len(broker.held()) >= EACH * len(FOUR) - (most(STOP) - STOP) // COUNT, PATIENCE, "all held"

@@ -1,4 +1,4 @@
-"""Producers of four libraries, held for a long time by a full queue: they survive, and every message is delivered.
+"""Producers of five libraries, held for a long time by a full queue: they survive, and every message is delivered.
 
 Most clients do not survive a socket that is not read at all (py-amqp: about a second), but they survive the drip.
 """
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.broker.flow import most, settled_depth
-from tests.broker.process import Broker
+from tests.broker.ways import each_way, each_way_slowly
 from tests.clients.held import Held
-from tests.clients.hold import LIBRARIES
+from tests.clients.hold import PROGRAMS
 from tests.producers import Drain
-from tests.raw import Channel, Client
+from tests.raw import Address, Channel, Client
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
 
 COUNT, SIZE = 6000, 8192
 """48 MiB per producer: many times the room in sockets and for parking."""
@@ -34,17 +34,17 @@ def wait_full(channel: Channel, queue: str) -> None:
 
 
 def hold(
-    broker: Broker, names: Callable[[str], str], directory: Path, seconds: float, throttle: str = "auto",
+    address: Address, names: Callable[[str], str], directory: Path, seconds: float, throttle: str = "auto",
     hasty: bool = False,
 ) -> None:  # fmt: skip
     """Hold one producer of each library for `seconds` by the given means, then consume all their messages."""
-    with Client.connect(broker.address) as client:
+    with Client.connect(address) as client:
         channel = client.channel()
-        queues = {library: names(library) for library in (*LIBRARIES, "amqplib")}
+        queues = {library: names(library) for library in (*PROGRAMS, "amqplib")}
         for queue in queues.values():
             channel.call("queue.declare", queue=queue, arguments={**MARKS, "x-throttle": throttle})
         producers = [
-            Held(library, broker, queue, directory, COUNT, SIZE, hasty=hasty) for library, queue in queues.items()
+            Held(library, address, queue, directory, COUNT, SIZE, hasty=hasty) for library, queue in queues.items()
         ]
         try:
             for producer in producers:
@@ -64,14 +64,22 @@ def hold(
                 producer.process.wait()
 
 
-def test_producers_survive_being_held(broker: Broker, names: Callable[[str], str], tmp_path: Path) -> None:
-    hold(broker, names, tmp_path, seconds=15)
+@each_way_slowly
+def test_producers_survive_being_held(address: Address, names: Callable[[str], str], tmp_path: Path) -> None:
+    hold(address, names, tmp_path, seconds=15)
+
+
+@each_way
+@pytest.mark.slow
+@pytest.mark.timeout(LONG + 300)
+def test_producers_survive_being_held_for_long(address: Address, names: Callable[[str], str], tmp_path: Path) -> None:
+    hold(address, names, tmp_path, LONG, hasty=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 300)
-@pytest.mark.parametrize("throttle", ["auto", "blocked, confirms, park, pause", "pause", "park"])
-def test_producers_survive_being_held_for_long(
-    broker: Broker, names: Callable[[str], str], tmp_path: Path, throttle: str
+@pytest.mark.parametrize("throttle", ["blocked, confirms, park, pause", "pause", "park"])
+def test_producers_survive_being_held_for_long_by_other_means(
+    address: Address, names: Callable[[str], str], tmp_path: Path, throttle: str
 ) -> None:
-    hold(broker, names, tmp_path, LONG, throttle, hasty=True)
+    hold(address, names, tmp_path, LONG, throttle, hasty=True)

@@ -32,7 +32,7 @@ def start(broker: Broker, tmp_path: Path) -> Iterator[Callable[..., Held]]:
     started: list[Held] = []
 
     def start(library: str, queue: str, count: int, size: int = 8192, **more: Any) -> Held:
-        started.append(Held(library, broker, queue, tmp_path, count, size, **more))
+        started.append(Held(library, broker.address, queue, tmp_path, count, size, **more))
         return started[-1]
 
     yield start

@@ -28,7 +28,7 @@ import penstock.client
 from tests import certificates
 from tests.acceptor.logins.issuer import AUDIENCE, Issuer
 from tests.broker import Broker
-from tests.broker.test_tls import AUTHORITY, address_of, listening, with_clients
+from tests.broker.listeners import address_of, listening, with_clients
 from tests.clients import amqplib
 from tests.clients.celery_worker import Worker, running
 from tests.raw import Address
@@ -74,7 +74,7 @@ def login(request: pytest.FixtureRequest) -> Login:
 
 def authority() -> str:
     """Return the file of the authority that a client trusts."""
-    return str(certificates.authority().directory / AUTHORITY)
+    return str(certificates.authority_file())
 
 
 def url_of(address: Address, login: Login = Login()) -> str:  # noqa: B008  it is immutable

@@ -15,7 +15,8 @@ import pytest
 from penstock.tls.certificates import now, read_certificate
 from tests import certificates
 from tests.broker import Broker
-from tests.broker.test_tls import address_of, connect, listening, with_clients
+from tests.broker.listeners import address_of, listening, with_clients
+from tests.broker.test_tls import connect
 from tests.certificates import ClientSession
 from tests.open_files import many_files
 from tests.openssl import OpenSslSession
