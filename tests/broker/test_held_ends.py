@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import MARKS, STOP
-from tests.broker.ways import each_way, each_way_slowly
+from tests.broker.ways import each_proxy, each_way, without_proxy
 from tests.frames import publish_frames
 from tests.raw import Channel, Client
 from tests.waiting import settled, wait_for
@@ -42,7 +43,7 @@ def is_held(broker: Broker, queue: str) -> bool:
     return any(cause.get("name") == queue for held in broker.held() for cause in held["causes"])
 
 
-@each_way_slowly
+@without_proxy
 @pytest.mark.long
 def test_a_producer_that_dies_while_its_socket_is_full_is_noticed(
     broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
@@ -55,6 +56,28 @@ def test_a_producer_that_dies_while_its_socket_is_full_is_noticed(
     assert is_held(broker, queue)
     client.socket.close()
     wait_for(lambda: not is_held(broker, queue), what="nobody held any more")
+
+
+@pytest.mark.long
+@each_proxy
+def test_a_producer_that_dies_behind_a_proxy_is_noticed_as_soon_as_there_is_room(
+    broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
+) -> None:
+    """The proxy has yet to pass on what it has read of it, and keeps its connection for that."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect(heartbeat=0)
+    client.channel()
+    fill(client, queue)
+    peer = f"127.0.0.1:{client.socket.getsockname()[1]}"
+    client.socket.close()
+    assert is_held(broker, queue)
+
+    def gone() -> bool:
+        channel.call("queue.purge", queue=queue)
+        found = json.loads(broker.penstock("connection", "list", "--json").stdout)
+        return peer not in {each["peer"] for each in found}
+
+    wait_for(gone, what="no connection of the producer")
 
 
 @each_way

@@ -28,13 +28,16 @@ PLAIN, TLS, PASSED_ON, TERMINATED = "plain", "tls", "passed_on", "terminated"
 PROXIED = (PASSED_ON, TERMINATED)
 WAYS = (PLAIN, TLS, *PROXIED)
 
-each_way = pytest.mark.parametrize("address", WAYS, indirect=True, scope="function")
-each_way_slowly = pytest.mark.parametrize(
-    "address",
-    [PLAIN, *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS[1:])],
-    indirect=True,
-    scope="function",
-)
+
+def going(*ways: object) -> pytest.MarkDecorator:
+    """Return a mark to run a test once for each of these ways."""
+    return pytest.mark.parametrize("address", ways, indirect=True, scope="function")
+
+
+each_way = going(*WAYS)
+without_proxy = going(PLAIN, TLS)
+each_proxy = going(*PROXIED)
+each_way_slowly = going(PLAIN, *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS[1:]))
 """Only the plain way is in the normal run."""
 
 
