@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, SIZE, STOP, most, settled_depth, wait_held
-from tests.broker.ways import each_way
+from tests.broker.ways import each_way, each_way_slowly
 from tests.outcomes import Confirms, wait_depth, wait_get
 from tests.producers import Drain, Producers
 from tests.raw import Address, Channel, Client
@@ -106,7 +106,7 @@ def test_count_and_bytes_must_both_be_below_to_resume(address: Address, channel:
         wait_for(lambda: channel.depth(queue) > 31)
 
 
-@each_way
+@each_way_slowly
 def test_many_stops_and_resumes_lose_nothing(address: Address, channel: Channel, queue: str) -> None:
     """Ten producers over a hundred stops and resumes: all messages arrive in order."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
