@@ -134,7 +134,6 @@ def _jobs(span: Range, kept: Kept, goals: Goals, limits: hot_shards.Limits) -> I
     """Yield each answer, not computed yet; what several of them use is computed."""
     facts, load = span.queues(), span.load()
     found = episodes.episodes(span.rows("flow"), span.until)
-    found = found.orderBy(F.desc("stopped_ms"), "started", "connection", "channel")
     kept.keep(queues=facts, episodes=found, shard_load=load)
     recommended = marks.marks(facts, found, goals)
     kept.keep(marks=recommended)
@@ -147,7 +146,7 @@ def _jobs(span: Range, kept: Kept, goals: Goals, limits: hot_shards.Limits) -> I
         before = queues.queues(tried_depth)
     replayed = what_if.stops(tried_depth, tried)
     kept.keep(what_if_stops=replayed)
-    yield episodes.TABLE, found
+    yield episodes.TABLE, found.orderBy(F.desc("stopped_ms"), "started", "connection", "channel")
     yield held.TABLE, held.held(found)
     yield disobedience.TABLE, disobedience.disobedience(found, span.rows("connection"))
     yield culprits.TABLE, culprits.culprits(found, held_depth, span.until)
