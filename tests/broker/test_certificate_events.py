@@ -12,7 +12,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests import certificates
 from tests.broker import Broker
-from tests.broker.test_tls import address_of, connect, listening
+from tests.broker.listeners import address_of, listening
+from tests.broker.test_tls import connect
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.broker

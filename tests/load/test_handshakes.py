@@ -12,7 +12,8 @@ import pytest
 from load.handshakes import Storm, target_of
 from load.target import Target
 from tests import certificates
-from tests.load.test_tls import authority, impostor, run, target
+from tests.certificates import authority_file
+from tests.load.test_tls import impostor, run, target
 from tests.waiting import wait_for
 
 __all__ = ["target"]
@@ -22,7 +23,7 @@ __all__ = ["target"]
 def test_a_storm_beside_a_client(target: Target, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     course = ("--rate", "300", "--messages", "300", "--seconds", "0.5", "--runs", "1", "--json", str(report))
-    where = ("--a", f"amqps://{target}", "--b", f"amqps://{target}", "--authority", str(authority()))
+    where = ("--a", f"amqps://{target}", "--b", f"amqps://{target}", "--authority", str(authority_file()))
     done = run("handshakes", *where, *course)
     assert done.returncode == 0, done.stderr
     for found in json.loads(report.read_text()).values():

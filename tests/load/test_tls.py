@@ -22,22 +22,19 @@ from load.throughput import Shape, burst_of, open_producer
 from load.wire import Wire
 from tests import certificates
 from tests.broker import Broker
-from tests.broker.test_tls import AUTHORITY, address_of, listening
+from tests.broker.listeners import address_of, listening
+from tests.certificates import authority_file
 from tests.waiting import PATIENCE
 
 SHAPE = Shape(size=16, burst=1)
 ROWS = ("ack", "durable", "fanout", "waiting", "writers", "backlog", "64k", "latency-p99")
 
 
-def authority() -> Path:
-    return certificates.authority().directory / AUTHORITY
-
-
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """A broker with TLS, by an address that is in its certificate."""
     with Broker(tmp_path_factory.mktemp("tls"), *listening()) as node:
-        yield Target("127.0.0.1", address_of(node).port, tls=True, authority=authority())
+        yield Target("127.0.0.1", address_of(node).port, tls=True, authority=authority_file())
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +45,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.broker
 def test_rows_over_tls(target: Target, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    where = ("--a", f"amqps://{target}", "--authority", str(authority()), "--client", "c")
+    where = ("--a", f"amqps://{target}", "--authority", str(authority_file()), "--client", "c")
     done = run("bench", *ROWS, "churn", *where, "--runs", "1", "--seconds", "0.5", "--json", str(report))
     assert done.returncode == 0, done.stderr
     found = {name: row["a"][0] for name, row in json.loads(report.read_text()).items()}
@@ -118,7 +115,7 @@ def test_a_broker_with_another_name_or_an_older_version_is_refused(
     name: str, version: ssl.TLSVersion, message: str
 ) -> None:
     with impostor(certificates.server(name), version) as port:
-        target = Target("127.0.0.1", port, tls=True, authority=authority())
+        target = Target("127.0.0.1", port, tls=True, authority=authority_file())
         with pytest.raises(ConnectionError, match=message):
             start_producer(target)
         with pytest.raises(ssl.SSLError):
@@ -126,7 +123,7 @@ def test_a_broker_with_another_name_or_an_older_version_is_refused(
 
 
 def test_a_broker_of_another_authority_is_refused_where_it_is_verified() -> None:
-    strange = authority().parent / "foreign" / AUTHORITY
+    strange = authority_file().parent / "foreign" / authority_file().name
     assert certificates.foreign_client()
     with impostor(certificates.server(), ssl.TLSVersion.TLSv1_3) as port:
         for trusted, message in (
