@@ -13,6 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.text.durations import shown
+
 FREE = 5
 """From this many wrong passwords on, each delays the next try."""
 FIRST_SECONDS = 1.0
@@ -37,6 +39,10 @@ class Guesser:
     def may_try(self, now: float) -> bool:
         """Whether a password may be verified."""
         return now >= self.until and (self.wrong + self.under_way < FREE or not self.under_way)
+
+    def refusal(self, now: float) -> str:
+        """Return why no password is verified at present, for the log."""
+        return f"{self.wrong} wrong passwords, no other one for {shown(max(self.until - now, 0.0))}"
 
 
 class Guesses:

@@ -70,8 +70,7 @@ class HttpBackend:
         address, now = address_of(host), self._clock()
         guesser = self._guesses.of(address, name, now)
         if not guesser.may_try(now):
-            left = shown(max(guesser.until - now, 0.0))
-            decided(f"{guesser.wrong} wrong passwords, no other one for {left}")
+            decided(guesser.refusal(now))
             return
         guesser.under_way += 1
 

@@ -117,8 +117,7 @@ class Passwords:
         now = self._clock()
         guesser, about = self._guesses.of(address, name, now), self._guesses.of_user(name, now)
         if not guesser.may_try(now):
-            left = max(guesser.until - now, 0.0)
-            decided(f"{guesser.wrong} wrong passwords, no other one for {shown(left)}")
+            decided(guesser.refusal(now))
             return
         self._number += 1
         guesser.under_way += 1

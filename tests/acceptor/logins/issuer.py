@@ -6,12 +6,12 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
+
+from tests import http_server
 
 AUDIENCE = "penstock"
 EVERYTHING = "penstock.configure:*/* penstock.write:*/* penstock.read:*/*"
@@ -73,24 +73,9 @@ class Issuer:
 def serving(issuer: Issuer) -> Iterator[Issuer]:
     """Serve an issuer at its `url`."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = issuer.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    class Answering(http_server.Handler):
+        def take(self, form: str) -> None:
+            self.answer(*issuer.answer(self.path))
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Write nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    issuer.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with http_server.serving(Answering) as issuer.url:
         yield issuer
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from tests import http_server
 
 Fields = dict[str, str]
 
@@ -37,36 +37,12 @@ def serving() -> Iterator[Service]:
     """Serve a service at its `url`."""
     service = Service()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self.answer(urlsplit(self.path).query)
-
-        def do_POST(self) -> None:
-            self.answer(self.rfile.read(int(self.headers["Content-Length"])).decode())
-
-        def answer(self, form: str) -> None:
+    class Answering(http_server.Handler):
+        def take(self, form: str) -> None:
             fields = dict(parse_qsl(form, keep_blank_values=True, strict_parsing=True))
             path = urlsplit(self.path).path
             service.asked.append((path, fields))
-            body = service.decide(path, fields).encode()
-            self.send_response(service.status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(service.status, service.decide(path, fields).encode())
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Write nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    service.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with http_server.serving(Answering) as service.url:
         yield service
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
