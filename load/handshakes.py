@@ -4,12 +4,13 @@ A client in C publishes at a steady rate and consumes what it publishes; its rat
 storm and in one, on each of two brokers in turn. The storm is that of an attacker, or of clients that give up early: a
 connection sends the first message of a handshake and hangs up when the answer begins. The costly part of the
 handshake, the broker's key exchange and signature, is in that answer. It hardly costs the storm anything, so the broker
-keeps the machine.
+keeps the machine. `--sends` chooses other attacks, `--addresses` from how many addresses they come.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import socket
 import ssl
@@ -17,7 +18,8 @@ import statistics
 import struct
 import threading
 import time
-from ipaddress import ip_address
+from enum import StrEnum
+from ipaddress import IPv4Address, ip_address
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -30,6 +32,7 @@ from load.processes import allow_open_files
 from load.target import Target
 from load.throughput import Shape
 from load.tls import client_context
+from load.wire import PROTOCOL_HEADER
 
 PATIENCE_SECONDS = 1.0
 """Time that a connection of the storm waits for its answer."""
@@ -42,15 +45,32 @@ RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER that resets a connection, which leaves no port in TIME_WAIT."""
 
 
+class Sends(StrEnum):
+    """What a connection of the storm sends."""
+
+    HELLO = "hello"
+    """The first message of a handshake."""
+    HALF = "half"
+    """Half of it: the broker waits for the rest."""
+    NOTHING = "nothing"
+    RANDOM = "random"
+    """Octets without sense, as many as the first message has."""
+    PLAIN = "plain"
+    """AMQP without TLS."""
+
+
 class Storm:
     """Offers handshakes to a broker, `rate` a second, within a `with` block, from a thread of its own. At the end
-    `answered`, `refused` (hung up on, or not accepted) and `given_up` count them.
+    `answered`, `refused` (hung up on, or not accepted) and `given_up` count them. They come from so many addresses of
+    this machine, for a broker at an address of IPv4.
     """
 
-    def __init__(self, target: Target, rate: float) -> None:
+    def __init__(self, target: Target, rate: float, sends: Sends = Sends.HELLO, addresses: int = 1) -> None:
         self.answered = self.refused = self.given_up = 0
         self.seconds = 0.0
-        self._target, self._rate = target, rate
+        self._target, self._rate, self._sends = target, rate, sends
+        here = ip_address(target.host)
+        self._from = [str(here + number) for number in range(addresses)] if isinstance(here, IPv4Address) else []
         self._opened: dict[socket.socket, float] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="storm of handshakes")
@@ -71,7 +91,7 @@ class Storm:
             while not self._ending.is_set():
                 now = time.monotonic()
                 while offered < (now - began) * self._rate:
-                    self._offer(selector, hello)
+                    self._offer(selector, self._first(hello), offered)
                     offered += 1
                 for key, _ in selector.select(TURN_SECONDS):
                     self._take_answer(selector, key.fileobj)
@@ -79,14 +99,30 @@ class Storm:
             self._give_up(selector, time.monotonic())
         self.seconds = time.monotonic() - began
 
-    def _offer(self, selector: selectors.BaseSelector, hello: bytes) -> None:
+    def _first(self, hello: bytes) -> bytes:
+        """Return what the next connection sends."""
+        match self._sends:
+            case Sends.HELLO:
+                return hello
+            case Sends.HALF:
+                return hello[: len(hello) // 2]
+            case Sends.RANDOM:
+                return os.urandom(len(hello))
+            case Sends.PLAIN:
+                return PROTOCOL_HEADER
+            case Sends.NOTHING:
+                return b""
+
+    def _offer(self, selector: selectors.BaseSelector, first: bytes, number: int) -> None:
         """Connect and send the first message: on this machine a broker that accepts has done so by then."""
         family = socket.AF_INET6 if ":" in self._target.host else socket.AF_INET
         connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         try:
+            if len(self._from) > 1:
+                connection.bind((self._from[number % len(self._from)], 0))
             connection.connect_ex((self._target.host, self._target.port))
-            connection.send(hello)
+            connection.send(first)
         except OSError:
             self.refused += 1
             connection.close()
@@ -126,12 +162,11 @@ def first_message(target: Target) -> bytes:
     raise AssertionError("a handshake needs an answer")
 
 
-def measure(target: Target, seconds: float, pace: Pace, rate: float) -> dict[str, dict[str, float]]:
-    """Return the figures of the client (`load.pump.latency`) without a storm and in one, and those of the storm, a
+def measure(target: Target, seconds: float, pace: Pace, storm: Storm) -> dict[str, dict[str, float]]:
+    """Return the figures of the client (`load.pump.latency`) without a storm and in this one, and those of the storm, a
     second.
     """
     calm = pump.latency(target, None, seconds, pace)
-    storm = Storm(target, rate)
     stormy = pump.latency(target, None, seconds, pace, storm)
     for name in ("answered", "refused", "given_up"):
         stormy[name] = getattr(storm, name) / storm.seconds
@@ -172,6 +207,8 @@ def handshakes(
     a: Annotated[str, typer.Option(help="URL of broker A, amqps:// and an address of this machine")],
     b: Annotated[str | None, typer.Option(help="URL of broker B, measured in turn with A")] = None,
     rate: Annotated[float, typer.Option(min=1, max=20000, help="handshakes offered a second")] = 2000,
+    sends: Annotated[Sends, typer.Option(help="what the connections of the storm send")] = Sends.HELLO,
+    addresses: Annotated[int, typer.Option(min=1, max=250, help="addresses the storm comes from, with IPv4")] = 1,
     messages: Annotated[float, typer.Option(min=1, help="messages a second of the client")] = 2000,
     seconds: Annotated[float, typer.Option(min=0.1, max=SECONDS_MAX, help="length of each measurement")] = 5,
     runs: Annotated[int, typer.Option(min=1, help="runs on each broker")] = 3,
@@ -189,7 +226,8 @@ def handshakes(
             wire.check(target)
         for run in range(runs):
             for name in reversed(targets) if run % 2 else targets:
-                results.setdefault(name, []).append(measure(targets[name], seconds, pace, rate))
+                storm = Storm(targets[name], rate, sends, addresses)
+                results.setdefault(name, []).append(measure(targets[name], seconds, pace, storm))
     except (ValueError, OSError, EOFError) as error:
         typer.echo(f"handshakes: {error}", err=True)
         raise typer.Exit(2) from None

@@ -65,7 +65,9 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
             self.end()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the buffer for the next read, as long as that (or a drip) may be."""
+        """Return the buffer for the next read, as long as that (or a drip) may be, and put the rest of the last one
+        where its plaintext goes on.
+        """
         size = HELLO_BYTES if self.inner is None else len(self.inner.get_buffer(sizehint))
         return self.sockets.ciphertext[:size]
 
@@ -140,7 +142,6 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
         if inner.lingers:
             return
         self.stream.forgive(self.sockets.loop.time())
-        inner.get_buffer(-1)  # the rest of the last read is put where this one goes on
         try:
             length = self.stream.decrypt(ciphertext, self.sockets.buffer[len(inner.rest) :])
         except ssl.SSLError as error:

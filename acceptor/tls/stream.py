@@ -34,14 +34,14 @@ EMPTY_SECONDS = 1.0
 class TlsStream:
     """A session of the server's side. Errors are those of `ssl`; after one only `output` is of use: the alert."""
 
-    __slots__ = ("_empty", "_fed", "_forgiven", "_records", "_ssl", "_written", "ended")
+    __slots__ = ("_empty", "_fed", "_forgiven", "_has_read", "_records", "_ssl", "_written", "ended")
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._fed, self._written = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._fed, self._written, server_side=True)
         self._records = Records()
         self._empty = self._forgiven = 0.0
-        self.ended = False
+        self._has_read = self.ended = False
 
     def shake_hands(self, ciphertext: bytes) -> bool:
         """Feed what the client has sent; return whether the handshake is complete. What follows it stays fed."""
@@ -62,21 +62,29 @@ class TlsStream:
         while True:
             end = self._records.take(ciphertext, begin, min(begin + SLICE_BYTES, len(ciphertext)), SLICE_RECORDS)
             self._fed.write(ciphertext[begin:end])
-            empty = self._records.complete
-            while not self.ended:
-                try:
-                    count: Any = self._ssl.read(RECORD_BYTES, plaintext[length:])  # into a buffer: their number
-                except ssl.SSLWantReadError:
-                    self._count_empty(empty)
-                    break
-                except ssl.SSLZeroReturnError:
-                    count = 0
-                self.ended = not count
-                length += count
-                empty -= 1
+            length += self._read(plaintext[length:], self._records.complete)
             if end == len(ciphertext):
                 return length
             begin = end
+
+    def _read(self, plaintext: memoryview, records: int) -> int:
+        """Read what has been fed, of which so many records have ended; the first time also what followed the handshake.
+        The records are counted so that OpenSSL is not asked in vain, which costs more than a small record.
+        """
+        length = 0
+        while (records > 0 or not self._has_read) and not self.ended:
+            try:
+                count: Any = self._ssl.read(RECORD_BYTES, plaintext[length:])  # into a buffer: their number
+            except ssl.SSLWantReadError:
+                self._count_empty(records)
+                break
+            except ssl.SSLZeroReturnError:
+                count = 0
+            self.ended = not count
+            length += count
+            records -= 1
+        self._has_read = True
+        return length
 
     def forgive(self, now: float) -> None:
         """It is `now` (seconds): records without contents that came before count less."""

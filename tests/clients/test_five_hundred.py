@@ -8,6 +8,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import most
+from tests.broker.ways import WAYS, listeners, way_to
 from tests.clients.held import Held
 from tests.clients.hold import LIBRARIES
 from tests.producers import Drain
@@ -22,18 +23,21 @@ PATIENCE = 200.0
 
 
 @pytest.mark.timeout(900)
-def test_five_hundred_producers_of_four_libraries(tmp_path: Path) -> None:
-    with Broker(tmp_path, acceptors=2, shards=2) as broker, Client.connect(broker.address) as client:
+@pytest.mark.parametrize("way", WAYS)
+def test_five_hundred_producers_of_four_libraries(way: str, tmp_path: Path) -> None:
+    with (
+        Broker(tmp_path, *listeners(), acceptors=2, shards=2) as broker,
+        way_to(broker, way, tmp_path) as address,
+        Client.connect(broker.address) as client,
+    ):
         client.channel().call("queue.declare", queue="q", arguments={"x-flow-stop-count": STOP})
         started: list[Held] = []
         try:
-            started.append(
-                Held("pika", broker.address, "q", tmp_path, STOP, 256, confirms=True, first=EACH * len(FOUR))
-            )
+            started.append(Held("pika", address, "q", tmp_path, STOP, 256, confirms=True, first=EACH * len(FOUR)))
             started[0].check_alive()
             for index, library in enumerate(FOUR):
                 more = {"connections": EACH, "first": EACH * index}
-                started.append(Held(library, broker.address, "q", tmp_path, COUNT, 256, **more))
+                started.append(Held(library, address, "q", tmp_path, COUNT, 256, **more))
             # All but the few that published everything within the bound.
             wait_for(
                 lambda: len(broker.held()) >= EACH * len(FOUR) - (most(STOP) - STOP) // COUNT, PATIENCE, "all held"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from load.handshakes import Storm, target_of
+from load.handshakes import Sends, Storm, target_of
 from load.target import Target
 from tests import certificates
 from tests.certificates import authority_file
@@ -46,6 +46,27 @@ def test_a_storm_gives_up_where_there_is_no_answer() -> None:
         with Storm(Target("127.0.0.1", silent.getsockname()[1], tls=True), 20) as storm:
             wait_for(lambda: storm.given_up > 0)
         assert storm.answered == 0
+
+
+@pytest.mark.parametrize(
+    ("sends", "answered"), [(Sends.HALF, False), (Sends.NOTHING, False), (Sends.RANDOM, True), (Sends.PLAIN, True)]
+)
+def test_a_storm_of_another_kind(sends: Sends, answered: bool) -> None:
+    """Those who have sent enough to be judged are hung up on; others wait, and give up."""
+    with (
+        impostor(certificates.client(), ssl.TLSVersion.TLSv1_3) as port,
+        Storm(Target("127.0.0.1", port, tls=True), 20, sends) as storm,
+    ):
+        wait_for(lambda: storm.refused if answered else storm.given_up)
+
+
+def test_a_storm_from_many_addresses() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=100) as server,
+        Storm(Target("127.0.0.1", server.getsockname()[1], tls=True), 200, addresses=3),
+    ):
+        found = [server.accept()[1][0] for _ in range(6)]
+    assert found == 2 * ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
 
 
 @pytest.mark.parametrize("url", ["amqps://192.0.2.1", "amqps://localhost", "amqp://127.0.0.1", "amqps://[2001:db8::1]"])
