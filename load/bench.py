@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pika.exceptions import AMQPError
 
 from load import pump, wire
 from load.churn import churn
@@ -223,7 +224,7 @@ def bench(
         for name in chosen:
             report[name] = measure(ROWS[name], brokers, options, runs)
             typer.echo(describe(name, report[name]))
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, AMQPError) as error:
         typer.echo(f"bench: {error}", err=True)
         raise typer.Exit(2) from None
     if json_file is not None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 import typer
+from pika.exceptions import AMQPError
 
 from load import pump, wire
 from load.latency import Pace
@@ -228,7 +229,7 @@ def handshakes(
             for name in reversed(targets) if run % 2 else targets:
                 storm = Storm(targets[name], rate, sends, addresses)
                 results.setdefault(name, []).append(measure(targets[name], seconds, pace, storm))
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, AMQPError) as error:
         typer.echo(f"handshakes: {error}", err=True)
         raise typer.Exit(2) from None
     typer.echo("".join((" " * 12, *(title.rjust(12) for title in COLUMNS.values()))))
