@@ -39,6 +39,10 @@ class HandshakeTurns:
         self._wake()
         return True
 
+    def is_full(self, host: str) -> bool:
+        """Whether a client of this host would be refused."""
+        return self._handshakes.is_full(host)
+
     def took(self, seconds: float) -> None:
         """A step of a handshake has taken so long."""
         self._handshakes.took(seconds, self._sockets.loop.time())

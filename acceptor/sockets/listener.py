@@ -59,7 +59,8 @@ class Neighbours:
 class Listener:
     """Accepts clients from a descriptor's socket until it is closed; `make` makes their protocols.
 
-    `stands_back` says whether another acceptor should have the next client.
+    `stands_back` says whether another acceptor should have the next client; a client whose host `refuses` is hung up on
+    at once.
     """
 
     def __init__(
@@ -68,12 +69,14 @@ class Listener:
         descriptor: int,
         make: Callable[[], asyncio.BaseProtocol],
         stands_back: Callable[[], bool],
+        refuses: Callable[[str], bool] | None = None,
     ) -> None:
         self._loop = loop
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
         self._make = make
         self._stands_back = stands_back
+        self._refuses = refuses
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self.started = self.closed = False
@@ -121,7 +124,7 @@ class Listener:
     def _take(self) -> bool:
         """Accept a client; False if there is none, or it cannot be accepted now."""
         try:
-            client, _ = self._socket.accept()
+            client, address = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):  # another acceptor has it, or it has gone
             return False
         except OSError as error:
@@ -131,6 +134,9 @@ class Listener:
             else:  # the node stops
                 self._loop.remove_reader(self._socket.fileno())
             return False
+        if self._refuses is not None and self._refuses(address[0]):
+            client.close()
+            return True
         task = self._loop.create_task(self._meet(client))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

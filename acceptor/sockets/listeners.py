@@ -36,9 +36,10 @@ class Listeners:
         self._tls = self._make_tls(settings)
         plain = [self._plain] if sockets.state.settings.plain else []
         makers = [*plain, *(self._maker(name, each) for name, each in settings.items())]
+        refusers = [*(None for _ in plain), *(self._refuser(name, each) for name, each in settings.items())]
         self._all = [
-            Listener(sockets.loop, descriptor, maker, stands_back)
-            for descriptor, maker in zip(descriptors, makers, strict=True)
+            Listener(sockets.loop, descriptor, maker, stands_back, refuses)
+            for descriptor, maker, refuses in zip(descriptors, makers, refusers, strict=True)
         ]
         self.closed = False
 
@@ -92,6 +93,12 @@ class Listeners:
             make = self._tls.maker(name)
         trusted = settings.proxy_protocol
         return partial(ProxiedProtocol, self._sockets, self._arrivals, name, trusted, make) if trusted else make
+
+    def _refuser(self, name: str, settings: ListenerSettings) -> Callable[[str], bool] | None:
+        """Return what refuses hosts before they have sent anything; behind a proxy these are not known yet."""
+        if self._tls is None or not settings.is_tls or settings.proxy_protocol:
+            return None
+        return self._tls.refuser(name)
 
     def _plain(self) -> ClientProtocol:
         return ClientProtocol(self._sockets)

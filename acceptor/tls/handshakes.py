@@ -51,14 +51,18 @@ class Handshakes(Generic[C]):
 
     def ask(self, address: str, client: C) -> bool:
         """Have a client wait for its turn; False if it is refused, as too many wait."""
-        waiting = self._waiting.get(address)
-        if self._count >= WAITING_MOST_ALL or (waiting is not None and len(waiting) >= WAITING_MOST):
+        if self.is_full(address):
             return False
+        waiting = self._waiting.get(address)
         if waiting is None:
             waiting = self._waiting[address] = deque()
         waiting.append(client)
         self._count += 1
         return True
+
+    def is_full(self, address: str) -> bool:
+        """Whether a client of this address would be refused."""
+        return self._count >= WAITING_MOST_ALL or len(self._waiting.get(address, ())) >= WAITING_MOST
 
     def forget(self, address: str, client: C) -> None:
         """A client that waits has gone."""

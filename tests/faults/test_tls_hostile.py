@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from load.handshakes import Storm
+from load.target import Target
 from penstock.tls.certificates import now, read_certificate
 from tests import certificates
 from tests.broker import Broker
@@ -27,6 +29,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 MIB = 1 << 20
 HALF_OPEN = 5000
+STORM_RATE = 5000
 ROUNDS = 300
 FLOODS = 20
 UPDATES = 5000
@@ -75,6 +78,27 @@ def test_half_open_handshakes_end_in_time_and_leave_nothing(broker: Broker, firs
         opened.pop_all().close()
     neighbour_is_served(broker)
     wait_for(lambda: broker.pss() < before + GROWTH_MOST, what="memory given back")
+
+
+def test_a_storm_of_handshakes_is_refused_and_clients_of_other_addresses_are_served(broker: Broker) -> None:
+    host, port = address_of(broker)
+    context = certificates.client_context()
+    with connect(address_of(broker)) as connection, Storm(Target(host, port, tls=True), STORM_RATE):
+        channel = connection.channel()
+
+        def is_refused_beside_a_busy_client() -> bool:
+            for _ in range(100):
+                channel.basic_publish("", "nowhere", b"x")
+            return "TLS handshakes refused" in broker.log
+
+        wait_for(is_refused_beside_a_busy_client, interval=0)
+        with (
+            socket.create_connection((host, port), PATIENCE, ("127.0.0.2", 0)) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as other,
+        ):
+            assert other.version() == "TLSv1.3"
+        assert channel.queue_declare("", exclusive=True).method.queue
+    neighbour_is_served(broker)
 
 
 def cut(draw: random.Random, step: int) -> Callable[[Address], None]:

@@ -32,10 +32,15 @@ class Protocol(asyncio.Protocol):
 class Acceptor:
     """One of the two acceptors; `met` has its clients' transports."""
 
-    def __init__(self, port: socket.socket, stands_back: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        port: socket.socket,
+        stands_back: Callable[[], bool] = lambda: False,
+        refuses: Callable[[str], bool] | None = None,
+    ) -> None:
         self.met: asyncio.Queue[asyncio.BaseTransport] = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        self.listener = Listener(loop, os.dup(port.fileno()), lambda: Protocol(self.met), stands_back)
+        self.listener = Listener(loop, os.dup(port.fileno()), lambda: Protocol(self.met), stands_back, refuses)
         self.listener.start(RECEIVE_BUFFER)
 
     async def meets(self) -> socket.socket:
@@ -114,6 +119,22 @@ def test_who_stands_back_takes_what_nobody_takes() -> None:
         one.close()
         for client in clients:
             client.close()
+
+    run(scenario)
+
+
+def test_who_is_refused_is_hung_up_on_and_others_are_met() -> None:
+    async def scenario(port: socket.socket) -> None:
+        one = Acceptor(port, refuses=lambda host: host == "127.0.0.2")
+        address = port.getsockname()
+        with (
+            socket.create_connection(address, source_address=("127.0.0.2", 0)) as refused,
+            socket.create_connection(address) as client,
+        ):
+            met = await one.meets()
+            assert met.getpeername() == client.getsockname()
+            assert refused.recv(1) == b""
+        one.close()
 
     run(scenario)
 

@@ -65,11 +65,12 @@ def test_a_storm_from_one_address_does_not_delay_another() -> None:
 def test_beyond_what_can_be_served_soon_clients_are_refused() -> None:
     handshakes: Handshakes[str] = Handshakes()
     assert crowd(handshakes, "storm", WAITING_MOST + 7) == 7
+    assert handshakes.is_full("storm") and not handshakes.is_full("other")
     assert crowd(handshakes, "other", 5) == 0
     for number in range(WAITING_MOST_ALL):
         handshakes.ask(f"address {number}", "client")
     assert len(handshakes) == WAITING_MOST_ALL
-    assert not handshakes.ask("one more", "client")
+    assert not handshakes.ask("one more", "client") and handshakes.is_full("one more")
 
 
 def test_who_has_gone_has_no_turn() -> None:
