@@ -38,6 +38,11 @@ COMMANDS = (
         "ops.status_command:health",
     ),
     Deferred(
+        "metrics",
+        "Print the metrics of a node, as Prometheus reads them.",
+        "ops.metrics_command:metrics",
+    ),
+    Deferred(
         "vhost",
         "Virtual hosts of a running node: separate exchanges, queues and permissions.",
         "ops.administration.vhost:app",

@@ -4,7 +4,7 @@ compares the pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from console.metrics.family import Family
 from ops import life_cycles
 from penstock.bus import to_acceptor, to_shard
 from penstock.bus.operations_cy import Operations
@@ -128,6 +129,51 @@ def _operations(operations: Operations) -> str:
     return "\n".join(rows) + "\n"
 
 
+METRICS_INTRODUCTION = """\
+<!-- Made by `make docs` from console/metrics/: change it there. -->
+
+# Metrics
+
+`penstock metrics` prints the metrics of a node in Prometheus' text format, with `--openmetrics` as OpenMetrics, and
+with `--per-queue` those of each queue too. It reads shared memory only, so it works while the node's processes are
+busy, stuck or dead. A node serves no metrics by HTTP: the textfile collector of `node_exporter` publishes what a timer
+writes.
+
+```sh
+penstock --data /var/lib/penstock metrics > /var/lib/node_exporter/penstock.prom.new
+mv /var/lib/node_exporter/penstock.prom.new /var/lib/node_exporter/penstock.prom
+```
+
+Names that begin with `rabbitmq_` are those of RabbitMQ's exporter, where they mean the same. Counters of a process
+begin anew when it is restarted, as Prometheus expects of counters; those of a queue go along when it moves.
+"""
+
+
+def metrics_page() -> str:
+    """Return the page of the metrics."""
+    from console.metrics import own, rabbitmq  # not at the top: commands that read no metrics do without
+
+    of_node, of_queues = (*rabbitmq.FAMILIES, *own.FAMILIES), (*rabbitmq.OF_QUEUES, *own.OF_QUEUES)
+    return "\n".join(
+        [
+            METRICS_INTRODUCTION,
+            "## Of the node\n",
+            _families(of_node),
+            "## Of each queue\n\nThose that the node has too take the place of its sums.\n",
+            _families(of_queues),
+        ]
+    )
+
+
+def _families(families: Iterable[Family]) -> str:
+    rows = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+    rows += [
+        f"| `{each.name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} | {each.meaning} |"
+        for each in families
+    ]
+    return "\n".join(rows) + "\n"
+
+
 def page_with_states(name: str) -> str:
     """Return a page with its tables of states made anew."""
     return life_cycles.filled((DOCS / name).read_text())
@@ -196,6 +242,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration_page,
     "telemetry-tables.md": telemetry_page,
     "pipeline-answers.md": answers_page,
+    "metrics.md": metrics_page,
     "bus.md": bus_page,
     **{
         path.name: partial(page_with_states, path.name)

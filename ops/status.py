@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +72,14 @@ def collect(data: Path, measured: bool = True) -> Status:
     """Read the status of the node on `data`; the use of CPU and memory, and rates, take a moment to be `measured`.
     NotRunning if there is none.
     """
+    with opened(data) as (node, gauges):
+        clock.adopt(node.clock_ahead_us)
+        return _collect(node, gauges, clock.now(), measured)
+
+
+@contextmanager
+def opened(data: Path) -> Iterator[tuple[Running, Gauges]]:
+    """Open the gauges of the node on `data` to read them; yield its facts too. NotRunning if there is none."""
     pointer = Pointer.load(data)
     if not is_claimed(data):
         killed = f" (the last one, pid {pointer.pid}, did not stop cleanly)" if pointer else ""
@@ -80,8 +89,7 @@ def collect(data: Path, measured: bool = True) -> Status:
             raise FileNotFoundError
         node = Running.load(pointer.runtime)
         with Gauges.open(node.gauges, writable=False) as gauges:
-            clock.adopt(node.clock_ahead_us)
-            return _collect(node, gauges, clock.now(), measured)
+            yield node, gauges
     except FileNotFoundError:
         raise NotRunning(f"the node on {data} is starting or stopping") from None
 

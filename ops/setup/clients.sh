@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the programs that tests need besides Python: rabbitmq-c's tools, Node.js with npm, Redis (for Celery's own
 # tests) and Java (for Spark); with the argument `slow` those of the slow tests: RabbitMQ, Chromium, clients in Java and
-# Go, sslscan, HAProxy, OpenLDAP. Programs that cannot be installed are named; the tests that need them skip.
+# Go, sslscan, HAProxy, OpenLDAP, Prometheus. Programs that cannot be installed are named; the tests that need them skip.
 set -u
 
 debian() {
@@ -25,6 +25,7 @@ if [ "${1:-}" = slow ]; then
     [ -d /usr/share/gocode/src/github.com/rabbitmq/amqp091-go ] || debian golang-github-rabbitmq-amqp091-go-dev
     command -v sslscan >/dev/null || debian sslscan
     command -v haproxy >/dev/null || debian haproxy
+    command -v promtool >/dev/null || debian prometheus
     [ -x /usr/sbin/slapd ] || debian slapd ldap-utils
     exit
 fi

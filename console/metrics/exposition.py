@@ -1,0 +1,45 @@
+"""The metrics of a reading as text, as Prometheus scrapes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from console.metrics import own, rabbitmq
+from console.metrics.family import Family, Kind
+from console.metrics.reading import Reading
+from penstock.text.utf8 import readable
+
+MADE = {Kind.GAUGE: GaugeMetricFamily, Kind.COUNTER: CounterMetricFamily}
+
+
+def families(*, per_queue: bool) -> list[Family]:
+    """Return the families of the node, or of the node and each of its queues."""
+    of_queues = (*rabbitmq.OF_QUEUES, *own.OF_QUEUES) if per_queue else ()
+    replaced = {family.name for family in of_queues}
+    of_node = [family for family in (*rabbitmq.FAMILIES, *own.FAMILIES) if family.name not in replaced]
+    return [*of_node, *of_queues]
+
+
+def text(reading: Reading, *, per_queue: bool = False, openmetrics: bool = False) -> bytes:
+    """Return all metrics in Prometheus' text format 0.0.4, or as OpenMetrics 1.0."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(reading, families(per_queue=per_queue)))
+    return generate_openmetrics(registry) if openmetrics else generate_latest(registry)  # type: ignore[no-untyped-call]
+
+
+class _Families(Collector):
+    def __init__(self, reading: Reading, chosen: list[Family]) -> None:
+        self._reading = reading
+        self._chosen = chosen
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._chosen:
+            metric = MADE[family.kind](family.name, family.meaning, labels=family.labels)
+            for labels, value in family.samples(self._reading):
+                metric.add_metric(readable(list(labels)), float(value))
+            yield metric

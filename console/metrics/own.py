@@ -1,0 +1,198 @@
+"""Families of penstock's own: flow control, processes, shards, and what each queue has done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+
+from console.metrics.family import Family, Kind, Sample, gauge
+from console.metrics.reading import Reading
+from penstock.limits.watermarks import Marks
+from penstock.memory.gauges import READY, Counters, Measures, QueueGauge
+
+ACCEPTOR = ("acceptor",)
+SHARD = ("shard",)
+PROCESS = ("role", "index")
+QUEUE = ("vhost", "queue")
+RUNGS = ("withhold", "park", "pause", "reject", "close_channel", "close_connection", "hold_off")
+MICROSECOND = 1e-6
+
+
+def _of_acceptors(value: Callable[[Counters], float]) -> Callable[[Reading], Iterator[Sample]]:
+    return lambda reading: (((str(index),), value(each)) for index, each in reading.counters.items())
+
+
+def _rungs(reading: Reading) -> Iterator[Sample]:
+    for index, each in reading.counters.items():
+        for rung in RUNGS:
+            yield (str(index), rung.replace("_", "-")), getattr(each, f"rung_{rung}")
+
+
+def _of_gates(value: Callable[[QueueGauge], float]) -> Callable[[Reading], Iterator[Sample]]:
+    return lambda reading: (((str(index),), value(gate)) for index, gate in reading.gates.items())
+
+
+def _of_shards(value: Callable[[Measures], float]) -> Callable[[Reading], Iterator[Sample]]:
+    return lambda reading: (((str(index),), value(each)) for index, each in reading.measures.items())
+
+
+def _in_flight(reading: Reading) -> Iterator[Sample]:
+    for acceptor in range(reading.gauges.acceptors):
+        for shard in reading.shards:
+            yield (str(acceptor), str(shard)), reading.gauges.pair_in_flight(acceptor, shard)
+
+
+def _up(reading: Reading) -> Iterator[Sample]:
+    return (((each.role, str(each.index)), each.state == READY) for each in reading.processes)
+
+
+def _restarts(reading: Reading) -> Iterator[Sample]:
+    return (((each.role, str(each.index)), each.restarts) for each in reading.processes)
+
+
+def _cpu(reading: Reading) -> Iterator[Sample]:
+    return (((role, str(index)), usage.cpu_seconds) for (role, index), usage in reading.usage.items())
+
+
+def _memory(reading: Reading) -> Iterator[Sample]:
+    return (((role, str(index)), usage.memory) for (role, index), usage in reading.usage.items())
+
+
+def _of_queues(value: Callable[[QueueGauge], float]) -> Callable[[Reading], Iterator[Sample]]:
+    return lambda reading: (((queue.vhost, queue.name), value(queue)) for queue in reading.queues)
+
+
+def _marks(nbytes: bool) -> Callable[[Reading], Iterator[Sample]]:
+    """Return the samples of the marks that are set, in bytes or in messages."""
+
+    def samples(reading: Reading) -> Iterator[Sample]:
+        for queue in reading.queues:
+            marks = queue.marks
+            stop, resume = (marks.stop_bytes, marks.resume_bytes) if nbytes else (marks.stop_count, marks.resume_count)
+            if stop:
+                yield (queue.vhost, queue.name, "stop"), stop
+                yield (queue.vhost, queue.name, "resume"), resume
+
+    return samples
+
+
+def _overshoot_bound(reading: Reading) -> Iterator[Sample]:
+    for queue in reading.queues:
+        if queue.marks.stop_count:
+            count, _ = Marks(*queue.marks).overshoot_bound(reading.gauges.acceptors, queue.reserve)
+            yield (queue.vhost, queue.name), count + queue.lent_count
+
+
+FAMILIES = (
+    gauge(
+        "penstock_flow_saturated_queues", "queues that hold their producers",
+        lambda reading: sum(queue.saturated for queue in reading.queues),
+    ),
+    Family(
+        "penstock_flow_held_channels", Kind.GAUGE, ACCEPTOR, "channels held by at least one saturated queue",
+        _of_acceptors(attrgetter("held_channels")),
+    ),
+    Family(
+        "penstock_flow_paused_connections", Kind.GAUGE, ACCEPTOR, "connections whose sockets are read slowly",
+        _of_acceptors(attrgetter("paused_connections")),
+    ),
+    Family(
+        "penstock_flow_parked_bytes", Kind.GAUGE, ACCEPTOR, "contents of publishes that wait at the acceptor",
+        _of_acceptors(attrgetter("parked_bytes")),
+    ),
+    Family(
+        "penstock_flow_ignoring_connections", Kind.GAUGE, ACCEPTOR, "connections that publish on after their flow-ok",
+        _of_acceptors(attrgetter("ignoring_flow")),
+    ),
+    Family(
+        "penstock_flow_rungs_total", Kind.COUNTER, (*ACCEPTOR, "rung"), "channels that reached a rung of their ladder",
+        _rungs,
+    ),
+    Family(
+        "penstock_flow_refused_messages_total", Kind.COUNTER, ACCEPTOR, "publishes refused on the rung `reject`",
+        _of_acceptors(attrgetter("refused")),
+    ),
+    Family(
+        "penstock_flow_lost_wakeups_total", Kind.COUNTER, ACCEPTOR,
+        "changes of queues with waiting producers whose broadcast never arrived; 0, but for a bug",
+        _of_acceptors(attrgetter("lost_wakeups")),
+    ),
+    Family(
+        "penstock_flow_shard_saturated", Kind.GAUGE, SHARD, "1 while the shard holds the producers of all its queues",
+        _of_gates(attrgetter("saturated")),
+    ),
+    Family(
+        "penstock_shard_contents_bytes", Kind.GAUGE, SHARD, "contents that the shard has in memory",
+        _of_gates(attrgetter("ready_bytes")),
+    ),
+    Family(
+        "penstock_shard_stored_bytes", Kind.GAUGE, SHARD, "contents in the shard's store",
+        _of_shards(attrgetter("stored_bytes")),
+    ),
+    Family(
+        "penstock_shard_loop_lag_p50_seconds", Kind.GAUGE, SHARD, "lag of its loop in the last seconds, median",
+        _of_shards(lambda each: each.loop_lag_p50_us * MICROSECOND),
+    ),
+    Family(
+        "penstock_shard_loop_lag_p99_seconds", Kind.GAUGE, SHARD,
+        "lag of its loop in the last seconds, 99th percentile",
+        _of_shards(lambda each: each.loop_lag_p99_us * MICROSECOND),
+    ),
+    Family(
+        "penstock_shard_commit_p99_seconds", Kind.GAUGE, SHARD,
+        "duration of the last commits of its store, 99th percentile; 0 if there was none",
+        _of_shards(lambda each: each.commit_p99_us * MICROSECOND),
+    ),
+    Family(
+        "penstock_in_flight_bytes", Kind.GAUGE, (*ACCEPTOR, *SHARD), "turns under way from an acceptor to a shard",
+        _in_flight,
+    ),
+    Family(
+        "penstock_connections_refused_total", Kind.COUNTER, ACCEPTOR, "connections refused for a limit of connections",
+        _of_acceptors(attrgetter("refused_connections")),
+    ),
+    Family("penstock_process_up", Kind.GAUGE, PROCESS, "1 if the process is ready", _up),
+    Family("penstock_process_restarts_total", Kind.COUNTER, PROCESS, "restarts of the process", _restarts),
+    Family(
+        "penstock_process_cpu_seconds_total", Kind.COUNTER, PROCESS, "processor time of this incarnation", _cpu
+    ),
+    Family(
+        "penstock_process_memory_bytes", Kind.GAUGE, PROCESS,
+        "private memory of the process, pages that it shares since a fork included", _memory,
+    ),
+)  # fmt: skip
+"""Of the node."""
+
+OF_QUEUES = (
+    Family(
+        "penstock_queue_saturated", Kind.GAUGE, QUEUE, "1 while the queue holds its producers",
+        _of_queues(attrgetter("saturated")),
+    ),
+    Family(
+        "penstock_queue_mark_messages", Kind.GAUGE, (*QUEUE, "mark"), "stop and resume mark, if set", _marks(False)
+    ),
+    Family("penstock_queue_mark_bytes", Kind.GAUGE, (*QUEUE, "mark"), "stop and resume mark, if set", _marks(True)),
+    Family(
+        "penstock_queue_overshoot_messages", Kind.GAUGE, QUEUE,
+        "the furthest that the depth has been above the stop mark since that was set",
+        _of_queues(attrgetter("over_count")),
+    ),
+    Family(
+        "penstock_queue_overshoot_bound_messages", Kind.GAUGE, QUEUE, "the bound of the overshoot", _overshoot_bound
+    ),
+    *(
+        Family(
+            f"penstock_queue_{name}_total", Kind.COUNTER, QUEUE, meaning, _of_queues(attrgetter(f"counters.{field}")),
+        )
+        for name, meaning, field in (
+            ("published_messages", "messages enqueued", "published"),
+            ("delivered_messages", "messages delivered", "delivered"),
+            ("acknowledged_messages", "messages acknowledged, or sent without", "acked"),
+            ("redelivered_messages", "messages delivered again", "redelivered"),
+            ("dropped_messages", "messages gone otherwise: by a limit, expired, purged", "dropped"),
+            ("published_bytes", "contents of messages enqueued", "published_bytes"),
+            ("delivered_bytes", "contents of messages delivered", "delivered_bytes"),
+        )
+    ),
+)  # fmt: skip
+"""Of each queue."""

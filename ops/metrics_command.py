@@ -1,0 +1,32 @@
+"""`penstock metrics`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from console.metrics.exposition import text
+from console.metrics.reading import Reading
+from ops.naming import Config, Data, named_directory
+from ops.status import NotRunning, opened
+
+
+def metrics(
+    config: Config = None,
+    data: Data = None,
+    per_queue: Annotated[bool, typer.Option("--per-queue", help="also those of each queue")] = False,
+    openmetrics: Annotated[bool, typer.Option("--openmetrics", help="as OpenMetrics 1.0")] = False,
+) -> None:
+    """Reads shared memory only. Exit status 1 if no node runs there.
+
+    Example: penstock metrics --per-queue
+    """
+    try:
+        with opened(named_directory(config, data)) as (node, gauges):
+            found = text(Reading(gauges, node.settings), per_queue=per_queue, openmetrics=openmetrics)
+    except NotRunning as reason:
+        print(f"penstock: {reason}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    sys.stdout.buffer.write(found)
