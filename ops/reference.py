@@ -146,6 +146,9 @@ mv /var/lib/node_exporter/penstock.prom.new /var/lib/node_exporter/penstock.prom
 
 Names that begin with `rabbitmq_` are those of RabbitMQ's exporter, where they mean the same. Counters of a process
 begin anew when it is restarted, as Prometheus expects of counters; those of a queue go along when it moves.
+
+[Alert rules](../ops/prometheus/alerts.yaml) for Prometheus and a [dashboard](../ops/prometheus/dashboard.json) for
+Grafana use these names. What they say of single queues needs `--per-queue`.
 """
 
 
