@@ -28,6 +28,11 @@ COMMANDS = (
         "ops.status_command:status",
     ),
     Deferred(
+        "top",
+        "Watch a node: rates, held producers, processes, and the queues that are fullest.",
+        "ops.top:top",
+    ),
+    Deferred(
         "ping",
         "Check that the node serves: all of its processes are ready, and alive.",
         "ops.status_command:ping",

@@ -9,8 +9,9 @@ import typer
 
 from console.metrics.exposition import text
 from console.metrics.reading import Reading
+from ops.absence import exit_unless_running
 from ops.naming import Config, Data, named_directory
-from ops.status import NotRunning, opened
+from ops.status import opened
 
 
 def metrics(
@@ -23,10 +24,6 @@ def metrics(
 
     Example: penstock metrics --per-queue
     """
-    try:
-        with opened(named_directory(config, data)) as (node, gauges):
-            found = text(Reading(gauges, node.settings), per_queue=per_queue, openmetrics=openmetrics)
-    except NotRunning as reason:
-        print(f"penstock: {reason}", file=sys.stderr)
-        raise typer.Exit(1) from None
+    with exit_unless_running(), opened(named_directory(config, data)) as (node, gauges):
+        found = text(Reading(gauges, node.settings), per_queue=per_queue, openmetrics=openmetrics)
     sys.stdout.buffer.write(found)

@@ -6,7 +6,7 @@ No process of the node is asked, so this works while processes are busy, stuck o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,12 +95,23 @@ def opened(data: Path) -> Iterator[tuple[Running, Gauges]]:
 
 
 def _collect(node: Running, gauges: Gauges, now: float, measured: bool) -> Status:
-    places = [gauges.process_read(role, index) for role, index in _places(gauges)]
     before, began = gauges.queues_by_id(), time.monotonic()
-    processes = [_process(gauges, place, now) for place in places]
+    processes = processes_of(gauges, now)
     if measured:
         _observe(processes)
-    queues, seconds = gauges.queues_by_id(), time.monotonic() - began
+    return status_of(node, gauges, now, processes, before, time.monotonic() - began)
+
+
+def processes_of(gauges: Gauges, now: float) -> list[Facts]:
+    """Return the facts of the processes that the node has; their use of CPU and memory is not measured."""
+    return [_process(gauges, gauges.process_read(role, index), now) for role, index in _places(gauges)]
+
+
+def status_of(
+    node: Running, gauges: Gauges, now: float, processes: list[Facts], before: Mapping[int, QueueGauge], seconds: float
+) -> Status:
+    """Return the status of a node; rates are those since `before`, a reading of the queues so many seconds ago."""
+    queues = gauges.queues_by_id()
     for facts in processes:
         if facts["role"] == "shard":
             gate = gauges.queue_read(facts["index"])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Annotated
 
 import orjson
 import typer
 
+from ops.absence import exit_unless_running
 from ops.naming import Config, Data, named_directory
 from ops.selection import Sort, Where, selected_rows
-from ops.status import NotRunning, address_of, collect
+from ops.status import address_of, collect
 from ops.watching import watch
 
 
@@ -42,7 +40,7 @@ def status(
 
         return drawn(found)
 
-    with _running():
+    with exit_unless_running():
         if again:
             watch(text, every)
         else:
@@ -54,7 +52,7 @@ def ping(config: Config = None, data: Data = None) -> None:
 
     Example: penstock ping --data /var/lib/penstock
     """
-    with _running():
+    with exit_unless_running():
         print(f"serving on {address_of(named_directory(config, data))}")
 
 
@@ -69,18 +67,8 @@ def health(
     """
     from ops import health  # not at the top: the other commands do not need it
 
-    with _running():
+    with exit_unless_running():
         found = health.checks(named_directory(config, data))
     print(health.as_json(found) if json else "\n".join(health.lines(found)))
     if not all(check.passed for check in found):
         raise typer.Exit(1)
-
-
-@contextmanager
-def _running() -> Iterator[None]:
-    """Exit with status 1, and the reason, if no node runs."""
-    try:
-        yield
-    except NotRunning as reason:
-        print(f"penstock: {reason}", file=sys.stderr)
-        raise typer.Exit(1) from None

@@ -67,9 +67,9 @@ def _summary(node: Facts) -> str:
     further = "".join(f", {each['name']} on {described(each)}" for each in node["listeners"] if each["name"])
     return (
         f"node{plain}{further}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
-        f"contents in memory {_size(node['contents'])} of {_size(node['memory_limit'])}, "
-        f"in flight {_size(node['in_flight'])}, "
-        f"processes {_size(node['process_memory'])} of {_size(node['process_limit'])}, "
+        f"contents in memory {size_cell(node['contents'])} of {size_cell(node['memory_limit'])}, "
+        f"in flight {size_cell(node['in_flight'])}, "
+        f"processes {size_cell(node['process_memory'])} of {size_cell(node['process_limit'])}, "
         f"topology version {node['topology_version']}"
     )
 
@@ -94,11 +94,12 @@ def _state(facts: Mapping[str, Any]) -> str:
 def _over(facts: Mapping[str, Any]) -> str:
     """Format the overshoot of the stop marks: the larger of the present and the highest so far, and its bound."""
     counted = f"{max(facts['over_count'], facts['beyond_count']):,} of {facts['over_count_bound']:,}"
-    sized = f"{_size(max(facts['over_bytes'], facts['beyond_bytes']))} of {_size(facts['over_bytes_bound'])}"
+    sized = f"{size_cell(max(facts['over_bytes'], facts['beyond_bytes']))} of {size_cell(facts['over_bytes_bound'])}"
     return " / ".join([counted] * bool(facts["stop_count"]) + [sized] * bool(facts["stop_bytes"])) or "-"
 
 
-def _flow(facts: Mapping[str, Any]) -> str:
+def flow_cell(facts: Mapping[str, Any]) -> str:
+    """Format the state of a queue's flow control, with the time until it changes."""
     if facts["lagging"]:
         return f"[red]lagging for {facts['saturated_for']:.1f} s[/red], does not hold all its producers"
     if facts["saturated"]:
@@ -111,10 +112,11 @@ def _flow(facts: Mapping[str, Any]) -> str:
 
 def _mark(count: int, size: int) -> str:
     """Format a mark in messages, in bytes, in both or in neither."""
-    return " / ".join([f"{count:,}"] * bool(count) + [_size(size)] * bool(size)) or "-"
+    return " / ".join([f"{count:,}"] * bool(count) + [size_cell(size)] * bool(size)) or "-"
 
 
-def _size(size: float) -> str:
+def size_cell(size: float) -> str:
+    """Format a number of bytes."""
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.0f} {unit}"
@@ -129,11 +131,11 @@ PROCESS_COLUMNS = (
     Column("incarnation", lambda facts: f"{facts['incarnation']}", 4),
     Column("up s", lambda facts: f"{facts['uptime']:.0f}", 3),
     Column("cpu %", lambda facts: f"{facts['cpu_percent']:.0f}", 1),
-    Column("rss", lambda facts: _size(facts["rss"]), 1),
+    Column("rss", lambda facts: size_cell(facts["rss"]), 1),
     Column("connections", lambda facts: f"{facts['connections']:,}", 2),
     Column("channels", lambda facts: f"{facts['channels']:,}", 3),
     Column("held", lambda facts: f"{facts['held_channels']:,}", 2),
-    Column("parked", lambda facts: _size(facts["parked_bytes"]), 2),
+    Column("parked", lambda facts: size_cell(facts["parked_bytes"]), 2),
     Column("paused", lambda facts: f"{facts['paused_connections']:,}", 3),
     Column("ignoring", lambda facts: f"{facts['ignoring_flow']:,}", 4),
 )
@@ -142,13 +144,13 @@ QUEUE_COLUMNS = (
     Column("queue", lambda facts: escape(facts["name"]), right=False),
     Column("ready", lambda facts: f"{facts['ready']:,}"),
     Column("unacked", lambda facts: f"{facts['unacked']:,}", 1),
-    Column("bytes", lambda facts: _size(facts["whole_bytes"]), 3),
-    Column("bodies", lambda facts: _size(facts["ready_bytes"] + facts["unacked_bytes"]), 5),
+    Column("bytes", lambda facts: size_cell(facts["whole_bytes"]), 3),
+    Column("bodies", lambda facts: size_cell(facts["ready_bytes"] + facts["unacked_bytes"]), 5),
     Column("consumers", lambda facts: f"{facts['consumers']:,}", 2),
     Column("in/s", lambda facts: f"{facts['published_per_second']:,.0f}", 2),
     Column("out/s", lambda facts: f"{facts['drained_per_second']:,.0f}", 2),
     Column("stop at", lambda facts: _mark(facts["stop_count"], facts["stop_bytes"]), 3),
     Column("resume at", lambda facts: _mark(facts["resume_count"], facts["resume_bytes"]), 4),
     Column("over of bound", lambda facts: _over(facts), 5),
-    Column("flow", lambda facts: _flow(facts), right=False),
+    Column("flow", lambda facts: flow_cell(facts), right=False),
 )

@@ -157,7 +157,7 @@ def test_a_node_that_was_killed(start_node: StartNode) -> None:
     ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (2048, "2 KiB"), (5 << 20, "5 MiB"), (3 << 30, "3.0 GiB")]
 )
 def test_sizes_for_people(size: int, text: str) -> None:
-    assert status_tables._size(size) == text
+    assert status_tables.size_cell(size) == text
 
 
 @pytest.mark.parametrize(
