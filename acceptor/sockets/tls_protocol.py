@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import ssl
 import time
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,13 @@ HELLO_BYTES = 16 * 1024
 """Bytes read at once before AMQP is spoken: a client's first message, or its certificates."""
 UNASKED_MOST = 64 * 1024
 """Bytes that TLS itself has to send (answers to KeyUpdate) and that a client does not read."""
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Whether the peer of a socket has closed it, or its side of it."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLRDHUP)
+    return bool(poller.poll(0))
 
 
 class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
@@ -93,8 +101,13 @@ class TlsProtocol(Staged[TlsStage, TlsEvent], asyncio.BufferedProtocol):
             self.refuse("TLS handshake refused", "too many at once")
 
     def turn(self) -> None:
-        """Make the costly step of the handshake."""
+        """Make the costly step of the handshake, unless the client has given up: while it waits, its socket is not
+        read, and its end not noticed.
+        """
         self.happened(TlsEvent.TURN)
+        if has_hung_up(self.transport.get_extra_info("socket").fileno()):
+            self.end()
+            return
         first, self.first = self.first, b""
         self.stream = TlsStream(self.listener.context)
         self.transport.resume_reading()

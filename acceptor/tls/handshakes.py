@@ -4,7 +4,8 @@ storm of them must not delay the connections that are open.
 A client that has sent its first message waits for its turn, in which the handshake's costly step is made. Turns take
 `SHARE` of the time at most while open connections have something to be read; while they are silent, handshakes may take
 it all. Addresses have turns in rotation, so a storm from one delays no other. Of an address only so many may wait as
-can have their turn soon; further ones are refused, rather than answered when they have given up.
+have their turn within seconds, beside busy connections too: all clients of a host that begin at once. Further ones are
+refused, rather than answered when they have given up.
 
 A handshake that has had its turn takes memory until it is complete, or its time is over. So only so many are under way
 at once, of an address and of all; others wait.
@@ -21,9 +22,9 @@ BURST_SECONDS = 0.01
 """Time that handshakes may take at once, after a pause."""
 QUIET_SECONDS = 0.002
 """Without a read of an open connection for this long, they are silent."""
-WAITING_MOST = 64
+WAITING_MOST = 512
 """Clients of an address that may wait for their turn."""
-WAITING_MOST_ALL = 1024
+WAITING_MOST_ALL = 2048
 UNDER_WAY_MOST = 128
 """Handshakes of an address that are under way, of some 24 KiB each."""
 UNDER_WAY_MOST_ALL = 1024

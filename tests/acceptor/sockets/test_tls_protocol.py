@@ -163,6 +163,18 @@ def test_a_handshake_may_come_byte_by_byte_and_amqp_with_its_end() -> None:
     run(scenario)
 
 
+def test_a_client_that_has_given_up_before_its_turn_costs_no_handshake() -> None:
+    async def scenario(meeting: Meeting) -> None:
+        session = ClientSession()
+        session.shake_hands()
+        meeting.client.sendall(session.output())
+        meeting.client.close()
+        await until(lambda: meeting.protocol.stage is TlsStage.OVER)
+        assert meeting.protocol.stream is None
+
+    run(scenario)
+
+
 def test_the_user_is_the_one_that_the_certificate_names() -> None:
     async def scenario(meeting: Meeting) -> None:
         session = await meeting.shake_hands(certificates.client_context(certificates.client("guest")))
