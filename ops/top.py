@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -60,7 +60,7 @@ def _print(console: Output, status: Status) -> None:
     for line in figures(status):
         console.print(line, highlight=False)
     console.print(fitted("", PROCESS_COLUMNS, status.processes, console.width))
-    queues = sorted(status.queues, key=_urgency)
+    queues = by_urgency(status.queues)
     room = max(shutil.get_terminal_size().lines - HEAD_LINES - len(status.processes), 1)
     if console.is_terminal and len(queues) > room:
         console.print(f"{room} of {len(queues):,} queues", highlight=False)
@@ -127,8 +127,12 @@ def depth_bar(facts: Mapping[str, Any]) -> str:
     return "".join(cells)
 
 
+def by_urgency(queues: Iterable[Facts]) -> list[Facts]:
+    """Return queues in order: those that hold producers come first, then the fullest, then the deepest."""
+    return sorted(queues, key=_urgency)
+
+
 def _urgency(facts: Facts) -> tuple[bool, float, str, str]:
-    """Return the place of a queue: those that hold producers come first, then the fullest, then the deepest."""
     depth = facts["ready"] + facts["unacked"]
     full = max(
         depth / facts["stop_count"] if facts["stop_count"] else 0.0,

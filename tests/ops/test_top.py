@@ -17,7 +17,7 @@ import pytest
 
 from ops.samples import Samples
 from ops.status import NotRunning
-from ops.top import bar, depth_bar, figures
+from ops.top import bar, by_urgency, depth_bar, figures
 from tests.broker import Broker
 from tests.ops.conftest import ROOT
 from tests.raw import Client
@@ -45,6 +45,18 @@ def test_a_depth_stands_against_its_marks() -> None:
     assert over.replace("|", "█") == "█" * 24 and over.index("|") == 6
     nearer = depth_bar(queue(ready=1, whole_bytes=90, stop_bytes=100, resume_bytes=90, **marks))
     assert nearer.count("█") > 10, "the bytes are nearer to their mark"
+
+
+def test_queues_that_hold_producers_come_first_then_the_fullest_then_the_deepest() -> None:
+    marks = {"stop_count": 100, "resume_count": 50, "vhost": "/", "saturated": False}
+    rows = [
+        queue(name="deep", vhost="/", saturated=False, ready=5000),
+        queue(name="deeper", vhost="/", saturated=False, ready=9000),
+        queue(name="half", ready=50, **marks),
+        queue(name="bytes", ready=1, whole_bytes=80, stop_bytes=100, **marks),
+        queue(name="resuming", ready=60, **(marks | {"saturated": True})),
+    ]
+    assert [row["name"] for row in by_urgency(rows)] == ["resuming", "bytes", "half", "deeper", "deep"]
 
 
 @pytest.mark.broker
