@@ -7,6 +7,9 @@ it all. Addresses have turns in rotation, so a storm from one delays no other. O
 have their turn within seconds, beside busy connections too: all clients of a host that begin at once. Further ones are
 refused, rather than answered when they have given up.
 
+A storm from many addresses leaves room for the clients of others: beyond `WAITING_MOST_ALL` only the first client of an
+address may wait. So those that wait are at most so many and one of each address, and `FIRST_MOST` addresses have room.
+
 A handshake that has had its turn takes memory until it is complete, or its time is over. So only so many are under way
 at once, of an address and of all; others wait.
 """
@@ -25,6 +28,7 @@ QUIET_SECONDS = 0.002
 WAITING_MOST = 512
 """Clients of an address that may wait for their turn."""
 WAITING_MOST_ALL = 2048
+FIRST_MOST = 1024
 UNDER_WAY_MOST = 128
 """Handshakes of an address that are under way, of some 24 KiB each."""
 UNDER_WAY_MOST_ALL = 1024
@@ -63,7 +67,10 @@ class Handshakes(Generic[C]):
 
     def is_full(self, address: str) -> bool:
         """Whether a client of this address would be refused."""
-        return self._count >= WAITING_MOST_ALL or len(self._waiting.get(address, ())) >= WAITING_MOST
+        waiting = self._waiting.get(address)
+        if waiting is None:
+            return self._count >= WAITING_MOST_ALL + FIRST_MOST
+        return self._count >= WAITING_MOST_ALL or len(waiting) >= WAITING_MOST
 
     def forget(self, address: str, client: C) -> None:
         """A client that waits has gone."""

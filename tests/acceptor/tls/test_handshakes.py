@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from acceptor.tls.handshakes import (
     BURST_SECONDS,
+    FIRST_MOST,
     QUIET_SECONDS,
     SHARE,
     UNDER_WAY_MOST,
@@ -34,6 +35,14 @@ def served(handshakes: Handshakes[str], seconds: float, *, busy: bool, now: floa
             handshakes.over(client.partition(" ")[0])
         now += STEP
     return found
+
+
+def serve(handshakes: Handshakes[str]) -> str | None:
+    """Give a turn, to its end; return whose it was."""
+    client = handshakes.next(1000.0)
+    if client is not None:
+        handshakes.over(client.partition(" ")[0])
+    return client
 
 
 def crowd(handshakes: Handshakes[str], address: str, count: int) -> int:
@@ -67,10 +76,25 @@ def test_beyond_what_can_be_served_soon_clients_are_refused() -> None:
     assert crowd(handshakes, "storm", WAITING_MOST + 7) == 7
     assert handshakes.is_full("storm") and not handshakes.is_full("other")
     assert crowd(handshakes, "other", 5) == 0
-    for number in range(WAITING_MOST_ALL):
+    for number in range(WAITING_MOST_ALL + FIRST_MOST):
         handshakes.ask(f"address {number}", "client")
-    assert len(handshakes) == WAITING_MOST_ALL
+    assert len(handshakes) == WAITING_MOST_ALL + FIRST_MOST
     assert not handshakes.ask("one more", "client") and handshakes.is_full("one more")
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, WAITING_MOST)), max_size=60), st.integers(1, 30))
+def test_a_storm_from_many_addresses_leaves_room_for_others(crowds: list[tuple[int, int]], turns: int) -> None:
+    """Crowds come in any order, and some of them have their turns meanwhile."""
+    handshakes: Handshakes[str] = Handshakes()
+    known = set()
+    for address, count in crowds:
+        known.add(address)
+        crowd(handshakes, f"{address}", count)
+        for _ in range(turns):
+            serve(handshakes)
+        assert len(handshakes) <= WAITING_MOST_ALL + len(known)
+    assert handshakes.ask("other", "other")
+    assert "other" in [serve(handshakes) for _ in range(len(known) + 1)]
 
 
 def test_who_has_gone_has_no_turn() -> None:
