@@ -37,6 +37,14 @@ def output(**options: Any) -> Output:
     return Output(width=None if sys.stdout.isatty() else UNBOUNDED, **options)
 
 
+def captured(show: Callable[[Output], None]) -> str:
+    """Return what `show` prints on a console for standard output."""
+    console = output()
+    with console.capture() as capture:
+        show(console)
+    return capture.get()
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table, with how its cells are written. Those of the lowest `rank` are shown at any width, and their

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ops.listeners import described, expiring, when
-from ops.output import Column, Output, fitted, output
+from ops.output import Column, Output, captured, fitted
 from ops.status import Facts, Status
 from penstock.memory.gauges import Counters
 from penstock.process.silence import SILENT_SECONDS
@@ -21,10 +21,7 @@ SHOWN_MOST = 20
 
 def drawn(status: Status) -> str:
     """Return the status of a node as it is printed."""
-    console = output()
-    with console.capture() as capture:
-        _print(console, status)
-    return capture.get()
+    return captured(lambda console: _print(console, status))
 
 
 def _print(console: Output, status: Status) -> None:

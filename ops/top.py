@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from ops.absence import exit_unless_running
 from ops.naming import Config, Data, named_directory
-from ops.output import Column, Output, fitted, output
+from ops.output import Column, Output, captured, fitted
 from ops.samples import Samples
 from ops.selection import Where, selected_rows
 from ops.status import Facts, Status
@@ -49,11 +49,8 @@ def top(
 
 
 def drawn(status: Status) -> str:
-    """Return what is shown of a status."""
-    console = output()
-    with console.capture() as capture:
-        _print(console, status)
-    return capture.get()
+    """Return the screen for a status."""
+    return captured(lambda console: _print(console, status))
 
 
 def _print(console: Output, status: Status) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
 from console.metrics.reading import Reading
+from penstock.memory.gauges import QueueGauge
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, in order, and the value."""
+QUEUE = ("vhost", "queue")
+"""The labels of a queue."""
 
 
 class Kind(StrEnum):
@@ -32,3 +35,8 @@ class Family(NamedTuple):
 def gauge(name: str, meaning: str, value: Callable[[Reading], float]) -> Family:
     """Return a gauge of the node."""
     return Family(name, Kind.GAUGE, (), meaning, lambda reading: [((), value(reading))])
+
+
+def of_queues(value: Callable[[QueueGauge], float]) -> Callable[[Reading], Iterator[Sample]]:
+    """Return the samples of a family with the labels `QUEUE`."""
+    return lambda reading: (((queue.vhost, queue.name), value(queue)) for queue in reading.queues)

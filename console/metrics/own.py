@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 
-from console.metrics.family import Family, Kind, Sample, gauge
+from console.metrics.family import QUEUE, Family, Kind, Sample, gauge, of_queues
 from console.metrics.reading import Reading
 from penstock.limits.watermarks import Marks
 from penstock.memory.gauges import READY, Counters, Measures, QueueGauge
@@ -13,7 +13,6 @@ from penstock.memory.gauges import READY, Counters, Measures, QueueGauge
 ACCEPTOR = ("acceptor",)
 SHARD = ("shard",)
 PROCESS = ("role", "index")
-QUEUE = ("vhost", "queue")
 RUNGS = ("withhold", "park", "pause", "reject", "close_channel", "close_connection", "hold_off")
 MICROSECOND = 1e-6
 
@@ -56,10 +55,6 @@ def _cpu(reading: Reading) -> Iterator[Sample]:
 
 def _memory(reading: Reading) -> Iterator[Sample]:
     return (((role, str(index)), usage.memory) for (role, index), usage in reading.usage.items())
-
-
-def _of_queues(value: Callable[[QueueGauge], float]) -> Callable[[Reading], Iterator[Sample]]:
-    return lambda reading: (((queue.vhost, queue.name), value(queue)) for queue in reading.queues)
 
 
 def _marks(nbytes: bool) -> Callable[[Reading], Iterator[Sample]]:
@@ -166,7 +161,7 @@ FAMILIES = (
 OF_QUEUES = (
     Family(
         "penstock_queue_saturated", Kind.GAUGE, QUEUE, "1 while the queue holds its producers",
-        _of_queues(attrgetter("saturated")),
+        of_queues(attrgetter("saturated")),
     ),
     Family(
         "penstock_queue_mark_messages", Kind.GAUGE, (*QUEUE, "mark"), "stop and resume mark, if set", _marks(False)
@@ -175,14 +170,14 @@ OF_QUEUES = (
     Family(
         "penstock_queue_overshoot_messages", Kind.GAUGE, QUEUE,
         "the furthest that the depth has been above the stop mark since that was set",
-        _of_queues(attrgetter("over_count")),
+        of_queues(attrgetter("over_count")),
     ),
     Family(
         "penstock_queue_overshoot_bound_messages", Kind.GAUGE, QUEUE, "the bound of the overshoot", _overshoot_bound
     ),
     *(
         Family(
-            f"penstock_queue_{name}_total", Kind.COUNTER, QUEUE, meaning, _of_queues(attrgetter(f"counters.{field}")),
+            f"penstock_queue_{name}_total", Kind.COUNTER, QUEUE, meaning, of_queues(attrgetter(f"counters.{field}")),
         )
         for name, meaning, field in (
             ("published_messages", "messages enqueued", "published"),

@@ -4,17 +4,16 @@ something true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import attrgetter
 
-from console.metrics.family import Family, Kind, Sample, gauge
+from console.metrics.family import QUEUE, Family, Kind, gauge, of_queues
 from console.metrics.reading import Reading
 from penstock import __version__
 from penstock.memory.gauges import QueueGauge
 from penstock.process.node_memory import NodeMemory
 
 PROTOCOL = ("protocol",)
-QUEUE = ("vhost", "queue")
 
 
 def _sum_of_counters(field: str) -> Callable[[Reading], float]:
@@ -23,10 +22,6 @@ def _sum_of_counters(field: str) -> Callable[[Reading], float]:
 
 def _sum_of_queues(value: Callable[[QueueGauge], float]) -> Callable[[Reading], float]:
     return lambda reading: sum(map(value, reading.queues))
-
-
-def _of_queues(value: Callable[[QueueGauge], float]) -> Callable[[Reading], Iterator[Sample]]:
-    return lambda reading: (((queue.vhost, queue.name), value(queue)) for queue in reading.queues)
 
 
 def _messages(queue: QueueGauge) -> int:
@@ -81,7 +76,7 @@ FAMILIES = (
 """Of the node."""
 
 OF_QUEUES = (
-    *(Family(name, Kind.GAUGE, QUEUE, meaning, _of_queues(value)) for name, meaning, value in _QUEUES),
-    Family("rabbitmq_queue_consumers", Kind.GAUGE, QUEUE, "consumers", _of_queues(attrgetter("consumers"))),
+    *(Family(name, Kind.GAUGE, QUEUE, meaning, of_queues(value)) for name, meaning, value in _QUEUES),
+    Family("rabbitmq_queue_consumers", Kind.GAUGE, QUEUE, "consumers", of_queues(attrgetter("consumers"))),
 )
 """Of each queue: those of the node that have the same names are their sums, and take their place."""
