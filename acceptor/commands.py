@@ -4,6 +4,7 @@
     queue_declare  vhost, name, durable, auto_delete, arguments   {new, shard, messages, consumers}
     queue_purge    vhost, name                                    number of ready messages dropped
     queue_delete   vhost, name, if_unused, if_empty               number of ready messages it had
+    login          name, password, host                           {accepted} | {accepted, user, internal, tags}
 
 A declared queue is nobody's: it counts towards no user's limits. Exclusive queues can be purged and deleted too.
 """
@@ -15,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Answer, Asking, ask_router, ask_shard
+from acceptor.logins.backend import Decision, Identity
 from penstock.amqp.errors import AMQPError
 from penstock.bus import to_shard
 from penstock.control.control import Refusal, refused
@@ -22,6 +24,7 @@ from penstock.control.questions import check_arguments
 from penstock.node.logs import get_logger
 from router.model.delaying import check_no_delay_queue
 from router.model.records import Queue, described
+from router.model.users import TAGS
 
 if TYPE_CHECKING:
     from acceptor.core import AcceptorCore
@@ -60,6 +63,21 @@ def queue_delete(topology: Topology, vhost: str, name: str, if_unused: bool, if_
     return (yield from ask_shard(queue.shard, to_shard.Delete(queue.queue_id, if_unused, if_empty), about=str(queue)))
 
 
+def login(core: AcceptorCore, name: str, password: str, host: str, answered: Answered) -> None:
+    """Check a user and a password, sent from a host to another part of the node, as those of AMQP clients are."""
+
+    def decided(decision: Decision) -> None:
+        if isinstance(decision, Identity):
+            rights = decision.rights
+            tags = [tag for tag in TAGS if rights.has_tag(tag)]
+            answered({"result": {"accepted": True, "user": rights.user, "internal": rights.is_internal, "tags": tags}})
+        else:
+            log.info("login refused", user=name, host=host, reason=decision)
+            answered({"result": {"accepted": False}})
+
+    core.authentication.logins.check(name, password, host, decided)
+
+
 COMMANDS: dict[str, tuple[Callable[..., Asking], dict[str, type]]] = {
     "queue_declare": (
         queue_declare,
@@ -70,15 +88,27 @@ COMMANDS: dict[str, tuple[Callable[..., Asking], dict[str, type]]] = {
 }
 
 
+LOGIN = "login"
+LOGIN_ARGUMENTS = {"name": str, "password": str, "host": str}
+NOT_AUDITED = frozenset({LOGIN})
+
+
+def is_command(name: str) -> bool:
+    """Whether there is a command of that name."""
+    return name in COMMANDS or name == LOGIN
+
+
 def carry_out(core: AcceptorCore, command: str, arguments: dict[str, Any], answered: Answered) -> None:
     """Carry out one of the commands, and call `answered` with its answer (`penstock.control.control`)."""
-    act, types = COMMANDS[command]
     try:
-        check_arguments(command, types, arguments)
+        check_arguments(command, LOGIN_ARGUMENTS if command == LOGIN else COMMANDS[command][1], arguments)
     except Refusal as refusal:
         answered(refused(refusal))
+        return
+    if command == LOGIN:
+        login(core, **arguments, answered=answered)
     else:
-        _go_on(core.requests, act(core.topology, **arguments), answered)
+        _go_on(core.requests, COMMANDS[command][0](core.topology, **arguments), answered)
 
 
 def _go_on(requests: Requests, steps: Asking, answered: Answered, answer: Answer | None = None) -> None:

@@ -19,7 +19,7 @@ from acceptor.certificate_events import CertificateEvents
 from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.clients.spool import Spool
-from acceptor.commands import COMMANDS, carry_out
+from acceptor.commands import NOT_AUDITED, carry_out, is_command
 from acceptor.core import AcceptorCore
 from acceptor.ending import SAFE_SECONDS, Ending
 from acceptor.holding.flow_files import FlowFiles
@@ -248,7 +248,7 @@ class Acceptor:
     def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
         """Answer a question that an operator's command asks, or carry the command out."""
         self.state.now = self.loop.time()
-        if name in COMMANDS:
+        if is_command(name):
             carry_out(self.core, name, arguments, answered)
             self.schedule.ask()
         else:
@@ -258,7 +258,7 @@ class Acceptor:
         self, who: Administrator, command: str, arguments: dict[str, Any], answer: dict[str, Any]
     ) -> None:
         """Write the audit record of a command, but not of a question that changes nothing."""
-        if command not in self.questions or command in questions.AUDITED:
+        if command in questions.AUDITED or command not in (*self.questions, *NOT_AUDITED):
             self.audit.record(who, command, arguments, outcome_of(answer))
 
     def answered(self, done: Any) -> Any:

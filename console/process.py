@@ -1,19 +1,20 @@
-"""The console process: clock, files and signals around the recorder. Clients are served without it."""
+"""The console process: clock, files, sockets and signals around the recorder and the HTTP interface. AMQP clients are
+served without it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import zmq
 
-from console.homes import Homes
 from console.recorder import Recorder, Usage
 from penstock.bus.endpoint import subscribe
 from penstock.bus.process_messages import ProcessMessage
@@ -27,6 +28,10 @@ from penstock.process.pulse import Pulse, Work
 from penstock.telemetry.schema import Table
 from penstock.telemetry.sweep import sweep
 from penstock.telemetry.writer import Writer
+from router.model.topology import Topology
+
+if TYPE_CHECKING:
+    from console.interface import Interface
 
 log = logs.get_logger()
 
@@ -39,19 +44,21 @@ SETTLE_SECONDS = 1.0
 class Console:
     """One incarnation of the console."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int, descriptors: Sequence[int]
+    ) -> None:  # fmt: skip
         self.loop = loop
         self.node = node
         self.index = index
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges, writable=False)
         self.pulse = Pulse(Gauges.open(node.gauges), "console", index, incarnation)
-        self.homes = Homes()
+        self.topology = Topology()
         self.wall_ahead = 0
         self.writer = Writer.of(node, "console", index, incarnation)
         self.recorder = Recorder(
             self.gauges,
-            self.homes,
+            self.topology,
             self.put,
             node.settings.store.limit,
             self.gauges.process_read("supervisor", 0).started_us if incarnation == 1 else now_us(),
@@ -63,6 +70,15 @@ class Console:
         self.router = RouterClient(loop, self.context, node, f"console.{index}.{incarnation}", self.load, self.apply)
         self.next_record: asyncio.TimerHandle | None = None
         self.next_sweep = loop.call_soon(self.sweep)
+        self.interface = self.open_interface(descriptors)
+
+    def open_interface(self, descriptors: Sequence[int]) -> Interface | None:
+        """Return the HTTP interface, if the node has one. Its libraries are imported only then."""
+        if not descriptors:
+            return None
+        from console.interface import Interface
+
+        return Interface(self.node, self.gauges, self.topology, descriptors)
 
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
         """Write a row; its time on the node's clock is converted to wall-clock time."""
@@ -74,14 +90,16 @@ class Console:
     def load(self, version: int, changes: list[Any]) -> None:
         """Load a snapshot of the topology. The first one makes the console ready, and starts recording."""
         with self.pulse.during(Work.LOADING):
-            self.homes.load(changes)
+            self.topology.load(version, changes)
         if self.next_record is None:
+            if self.interface is not None:
+                self.interface.start()
             process.report_ready(self.context, self.node, "console", self.index, self.incarnation)
             self.record_each_second()
 
     def apply(self, version: int, changes: list[Any]) -> None:
         """Apply changes of the topology."""
-        self.homes.apply(changes)
+        self.topology.follow(version, changes)
 
     def on_process_event(self, frames: list[bytes]) -> None:
         """Follow a restart of the router; sweep soon after a process has died."""
@@ -95,8 +113,10 @@ class Console:
     # Each second
 
     def record_each_second(self) -> None:
-        """Record the gauges, and schedule the next time."""
+        """Record the gauges, if telemetry is on, and schedule the next time."""
         try:
+            if self.interface is not None:
+                self.interface.tick()
             self.record_gauges()
         finally:
             now = self.loop.time()
@@ -106,6 +126,8 @@ class Console:
 
     def record_gauges(self) -> None:
         """Record the gauges once."""
+        if self.writer is None:
+            return
         self.wall_ahead = clock.wall_ahead_us()  # the same for all rows of one time
         self.recorder.record_all(
             now_us(), {shard: usage for shard in range(self.gauges.shards) if (usage := self.usage_of(shard))}
@@ -135,8 +157,10 @@ class Console:
             try_sweep, settings.telemetry_directory, self.node.telemetry_names, settings.telemetry.limit
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Record the gauges a last time, and close: all other processes but the router have ended."""
+        if self.interface is not None:
+            await self.interface.close()
         self.events.close()
         self.router.close()
         self.next_sweep.cancel()
@@ -157,19 +181,19 @@ def try_sweep(root: Path, names: Collection[str], limit: int) -> None:
         log.error("cannot sweep telemetry", problem=str(error))
 
 
-async def serve(runtime: Path, index: int, incarnation: int) -> None:
+async def serve(runtime: Path, index: int, incarnation: int, descriptors: Sequence[int]) -> None:
     """Run the console until it is asked to stop."""
     loop = asyncio.get_running_loop()
     node, stop = process.begin(runtime, "console", index)
-    console = Console(loop, node, index, incarnation)
+    console = Console(loop, node, index, incarnation, descriptors)
     collector.collect_and_keep()
     console.pulse.start(loop)
     log.info("console started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
-    console.close()
+    await console.close()
 
 
-def main(runtime: Path, index: int, incarnation: int) -> None:
-    """Run the console process."""
+def main(runtime: Path, index: int, incarnation: int, *descriptors: int) -> None:
+    """Run the console process, with the descriptors of its listening sockets."""
     process.enter(runtime, "console", index)
-    asyncio.run(serve(runtime, index, incarnation))
+    asyncio.run(serve(runtime, index, incarnation, descriptors))

@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from mmap import mmap
 from typing import NamedTuple
 
-from console.homes import Home, Homes
 from penstock.memory.gauges import READY, Gauges, QueueCounters, QueueGauge
 from penstock.telemetry.rows import Put
 from penstock.telemetry.schema import DEPTH, SHARD
+from router.model.records import Queue
+from router.model.topology import Topology
 
 STANDING_READINGS = 10
 QUIET_READINGS = 60
@@ -27,12 +28,12 @@ NOTHING = QueueCounters(0, 0, 0, 0, 0, 0, 0)
 
 
 class Known(NamedTuple):
-    """The last row of a queue: its time (microseconds of the node's clock), the slot, the gauge there, and its home."""
+    """The last row of a queue: its time (microseconds of the node's clock), slot, gauge and queue."""
 
     ts: int
     slot: int
     gauge: QueueGauge
-    home: Home
+    queue: Queue
 
 
 class Usage(NamedTuple):
@@ -66,9 +67,9 @@ class Recorder:
     moved.
     """
 
-    def __init__(self, gauges: Gauges, homes: Homes, put: Put, store_limit: int, since: int) -> None:
+    def __init__(self, gauges: Gauges, topology: Topology, put: Put, store_limit: int, since: int) -> None:
         self.gauges = gauges
-        self.homes = homes.by_id
+        self.topology = topology
         self.put = put
         self.store_limit = store_limit
         self.since = since
@@ -77,7 +78,7 @@ class Recorder:
         self.at: dict[int, int] = {}
         self.closed: set[int] = set()
         self.standing: list[set[int]] = [set() for _ in range(QUIET_READINGS)]
-        self.homeless: set[int] = set()
+        self.unknown: set[int] = set()
         self.sums = [ShardSums() for _ in range(gauges.shards)]
         self.shards: dict[int, tuple[int, Usage]] = {}
         self.readings = 0
@@ -91,12 +92,12 @@ class Recorder:
                 self.close_slot(slot)
             if gauge is None or gauge.torn:
                 continue
-            home = self.homes.get(gauge.queue_id)
-            if home is None:
-                self.homeless.add(slot)  # the topology has not come yet, or the queue is being deleted
+            queue = self.topology.queue_by_id(gauge.queue_id)
+            if queue is None:
+                self.unknown.add(slot)  # the topology has not come yet, or the queue is being deleted
             else:
-                self.record(slot, gauge, home, now)
-        for id in [id for id in self.closed if id not in self.homes]:
+                self.record(slot, gauge, queue, now)
+        for id in [id for id in self.closed if self.topology.queue_by_id(id) is None]:
             self.forget(id)
         for shard in range(self.gauges.shards):
             self.record_shard(shard, usage.get(shard), self.store_limit // max(len(usage), 1), now)
@@ -105,8 +106,8 @@ class Recorder:
 
     def to_read(self) -> Iterable[int]:
         """Return the slots whose queues are due for a row."""
-        slots = {*self.gauges.queues_written(self.seen), *self.homeless}
-        self.homeless.clear()
+        slots = {*self.gauges.queues_written(self.seen), *self.unknown}
+        self.unknown.clear()
         for phase in range(self.readings % STANDING_READINGS, QUIET_READINGS, STANDING_READINGS):
             all_of_them = phase == self.readings % QUIET_READINGS
             slots.update(
@@ -114,7 +115,7 @@ class Recorder:
             )
         return slots
 
-    def record(self, slot: int, gauge: QueueGauge, home: Home, now: int) -> None:
+    def record(self, slot: int, gauge: QueueGauge, queue: Queue, now: int) -> None:
         """Write the row of a queue, and before it one for the end of a quiet time."""
         id = gauge.queue_id
         known = self.known.get(id)
@@ -125,18 +126,18 @@ class Recorder:
             return  # what a dead shard has left of it: the queue has begun anew elsewhere
         else:
             if known.ts < self.last and gauge != known.gauge:
-                self.write(known.gauge, known.home, NOTHING, self.last, known.ts)
+                self.write(known.gauge, known.queue, NOTHING, self.last, known.ts)
                 known = known._replace(ts=self.last)
             counted_from, begun = known.gauge if gauge.since_us == known.gauge.since_us else None, known.ts
-            self.sums[known.home.shard].add(known.gauge, -1)
+            self.sums[known.queue.shard].add(known.gauge, -1)
             if known.slot != slot:
                 self.close_slot(known.slot)
         counts = difference(gauge, counted_from)
-        self.write(gauge, home, counts, now, begun)
-        sums = self.sums[home.shard]
+        self.write(gauge, queue, counts, now, begun)
+        sums = self.sums[queue.shard]
         sums.add(gauge, 1)
         sums.counts = QueueCounters._make(map(int.__add__, sums.counts, counts))
-        self.known[id] = Known(now, slot, gauge, home)
+        self.known[id] = Known(now, slot, gauge, queue)
         self.at[slot] = id
         self.closed.discard(id)
         self.standing[slot % QUIET_READINGS].add(slot)
@@ -152,18 +153,18 @@ class Recorder:
         """Drop a queue that is gone."""
         self.closed.discard(id)
         known = self.known.pop(id)
-        self.sums[known.home.shard].add(known.gauge, -1)
+        self.sums[known.queue.shard].add(known.gauge, -1)
 
-    def write(self, gauge: QueueGauge, home: Home, counts: QueueCounters, now: int, begun: int) -> None:
+    def write(self, gauge: QueueGauge, queue: Queue, counts: QueueCounters, now: int, begun: int) -> None:
         """Write a row of depth, for the time from `begun` to `now`."""
         marks = gauge.marks
         self.put(
             DEPTH,
             now,
             {
-                "vhost": home.vhost,
-                "queue": home.name,
-                "shard": home.shard,
+                "vhost": queue.vhost,
+                "queue": queue.name,
+                "shard": queue.shard,
                 "ready": gauge.ready,
                 "unacked": gauge.unacked,
                 "ready_bytes": gauge.ready_bytes,
@@ -181,7 +182,7 @@ class Recorder:
                 "resume_bytes": marks.resume_bytes,
                 "saturated": gauge.saturated,
                 "flow_epoch": gauge.flow_epoch,
-                "policy": home.policy,
+                "policy": queue.policy,
                 "published_bytes": counts.published_bytes,
                 "delivered_bytes": counts.delivered_bytes,
                 "whole_bytes": gauge.whole_bytes,

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,9 +58,13 @@ class ForkServer:
     """
 
     def __init__(
-        self, command: Sequence[str], runtime: Path, listeners: Sequence[int], first: First | None = None
+        self,
+        command: Sequence[str],
+        runtime: Path,
+        listeners: Mapping[Role, Sequence[int]],
+        first: First | None = None,
     ) -> None:
-        """`listeners` are the descriptors of the listening sockets, which only acceptors inherit. `first` is the
+        """`listeners` are the descriptors of the listening sockets that processes of a role inherit. `first` is the
         template to start with, if it has been forked; others are started by the command.
         """
         self._command = command
@@ -113,7 +117,7 @@ class ForkServer:
         """Fork a process of a role. OSError if that fails; a template that does not answer is killed."""
         self._socket.settimeout(ANSWER_SECONDS)
         try:
-            inherited = self._listeners if role == "acceptor" else []
+            inherited = self._listeners.get(role, ())
             socket.send_fds(self._socket, [pack([role, index, incarnation])], inherited)
             answer = self._socket.recv(ANSWER_MAX)
         except OSError:

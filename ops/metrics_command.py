@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from console.metrics.exposition import text
+from console.metrics.exposition import Chosen, text
 from console.metrics.reading import Reading
 from ops.absence import exit_unless_running
 from ops.naming import Config, Data, named_directory
@@ -25,5 +25,6 @@ def metrics(
     Example: penstock metrics --per-queue
     """
     with exit_unless_running(), opened(named_directory(config, data)) as (node, gauges):
-        found = text(Reading(gauges, node.settings), per_queue=per_queue, openmetrics=openmetrics)
+        chosen = Chosen.ALL if per_queue else Chosen.NODE
+        found = text(Reading(gauges, node.settings), chosen, openmetrics=openmetrics)
     sys.stdout.buffer.write(found)

@@ -29,6 +29,7 @@ class Running(RuntimePaths):
     shard_places: int
     settings: Mapping[str, Any]
     listeners: Mapping[str, tuple[str, int]]
+    http: Mapping[str, tuple[str, int]]
     local: tuple[str, int] | None
 
     @classmethod
@@ -46,5 +47,6 @@ class Running(RuntimePaths):
             places_of(facts["known_shards"] or range(settings["shards"]), settings["spare_shards"]),
             settings,
             facts["listeners"],
+            facts["http"],
             facts["local"],
         )

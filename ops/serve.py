@@ -32,7 +32,7 @@ from penstock.memory.gauges import READY, Gauges
 from penstock.memory.stale import remove_stale
 from penstock.node import clock
 from penstock.node.logs import get_logger
-from penstock.node.node import Node
+from penstock.node.node import Node, Role
 from penstock.process import process
 from penstock.settings import Settings
 from penstock.settings.sources import Configuration
@@ -41,6 +41,9 @@ from router.storage.store import FILE_NAME, StoreError, known_shards
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  files are made exclusively, and private
 
 log = get_logger()
+
+HTTP_BACKLOG = 256
+"""Clients of the HTTP interface that may wait to be accepted."""
 
 
 def serve(
@@ -71,6 +74,9 @@ def serve(
         plain = [(settings.host, settings.port)] if settings.plain else []
         places = [*plain, *((one.host, one.port) for one in settings.listeners.values())]
         ports = [stack.enter_context(bound(host, port)) for host, port in places]
+        http_ports = {name: stack.enter_context(bound(*place)) for name, place in settings.http.places.items()}
+        for port in http_ports.values():
+            port.listen(HTTP_BACKLOG)  # clients wait for the console, which starts last, or anew
         runtime = stack.enter_context(runtime_directory())
         epoch = clock.wall_us()
         path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
@@ -79,10 +85,15 @@ def serve(
         number = begin_run(settings.data, standing, epoch)
         serves = [(host, port.getsockname()[1]) for (host, _), port in zip(places, ports, strict=True)]
         listeners = dict(zip(settings.listeners, serves[len(plain) :], strict=True))
-        node = Node(epoch, runtime, path, *serves[0], settings, clock.ahead_us(), known, number, listeners)
+        http = {name: (settings.http.host, port.getsockname()[1]) for name, port in http_ports.items()}
+        node = Node(epoch, runtime, path, *serves[0], settings, clock.ahead_us(), known, number, listeners, http)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
-        forks = ForkServer(template or COMMAND, runtime, [port.fileno() for port in ports], first)
+        inherited: dict[Role, list[int]] = {
+            "acceptor": [port.fileno() for port in ports],
+            "console": [port.fileno() for port in http_ports.values()],
+        }
+        forks = ForkServer(template or COMMAND, runtime, inherited, first)
         audit = Audit(settings.data, "supervisor", 0)
         reload = Reload(node, configuration, read, audit)
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))

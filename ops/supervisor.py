@@ -76,7 +76,7 @@ class Supervisor:
                 Child("router", 0),
                 *(Child("shard", index) for index in node.shards),
                 *(Child("acceptor", index) for index in range(node.acceptors)),
-                *([Child("console", 0)] if node.settings.telemetry.enabled else []),
+                *([Child("console", 0)] if node.settings.telemetry.enabled or node.settings.http.enabled else []),
                 *([Child("balancer", 0)] if node.settings.rebalance.automatic.mode != "off" else []),
             ],
             gauges,

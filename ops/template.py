@@ -50,8 +50,8 @@ with the runtime directory, before the first process of the role is forked.
 """
 
 Main = Callable[..., None]
-"""The main function of a process. Arguments: the runtime directory, the index of its place, its incarnation and, for an
-acceptor, the descriptors of the listening sockets.
+"""The main function of a process. Arguments: the runtime directory, the index of its place, its incarnation and the
+descriptors of its listening sockets, if it has any.
 """
 Prepare = Callable[[Path], None]
 

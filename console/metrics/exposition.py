@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
@@ -17,18 +18,28 @@ from penstock.text.utf8 import readable
 MADE = {Kind.GAUGE: GaugeMetricFamily, Kind.COUNTER: CounterMetricFamily}
 
 
-def families(*, per_queue: bool) -> list[Family]:
-    """Return the families of the node, or of the node and each of its queues."""
-    of_queues = (*rabbitmq.OF_QUEUES, *own.OF_QUEUES) if per_queue else ()
+class Chosen(Enum):
+    """The families of a scrape: of the node alone, of the node and each queue, of each queue alone."""
+
+    NODE = "node"
+    ALL = "all"
+    QUEUES = "queues"
+
+
+def families(chosen: Chosen) -> list[Family]:
+    """Return the families of a scrape."""
+    of_queues = (*rabbitmq.OF_QUEUES, *own.OF_QUEUES) if chosen is not Chosen.NODE else ()
+    if chosen is Chosen.QUEUES:
+        return list(of_queues)
     replaced = {family.name for family in of_queues}
     of_node = [family for family in (*rabbitmq.FAMILIES, *own.FAMILIES) if family.name not in replaced]
     return [*of_node, *of_queues]
 
 
-def text(reading: Reading, *, per_queue: bool = False, openmetrics: bool = False) -> bytes:
+def text(reading: Reading, chosen: Chosen = Chosen.NODE, *, openmetrics: bool = False) -> bytes:
     """Return all metrics in Prometheus' text format 0.0.4, or as OpenMetrics 1.0."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(reading, families(per_queue=per_queue)))
+    registry.register(_Families(reading, families(chosen)))
     return generate_openmetrics(registry) if openmetrics else generate_latest(registry)  # type: ignore[no-untyped-call]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,9 +28,15 @@ class Usage:
 
 
 class Reading:
-    """A reading of gauges, `settings` being those of the node. Each part is read when it is first asked for, once."""
+    """A reading of gauges, with the queues of all vhosts or of chosen ones; `settings` are those of the node.
 
-    def __init__(self, gauges: Gauges, settings: Mapping[str, Any]) -> None:
+    Each part is read when it is first asked for, once.
+    """
+
+    def __init__(
+        self, gauges: Gauges, settings: Mapping[str, Any], vhosts: Collection[str] | None = None
+    ) -> None:  # fmt: skip
+        self._vhosts = vhosts
         self.gauges = gauges
         self.settings = settings
 
@@ -85,8 +91,10 @@ class Reading:
 
     @cached_property
     def queues(self) -> list[QueueGauge]:
-        """The queues, by vhost and name."""
-        return sorted(self.gauges.queues_by_id().values(), key=lambda queue: (queue.vhost, queue.name))
+        """The queues of the chosen vhosts, by vhost and name."""
+        queues = self.gauges.queues_by_id().values()
+        chosen = (queue for queue in queues if self._vhosts is None or queue.vhost in self._vhosts)
+        return sorted(chosen, key=lambda queue: (queue.vhost, queue.name))
 
     @cached_property
     def disk_free(self) -> int:

@@ -76,10 +76,17 @@ class Audit:
 
     def record(self, who: Administrator | None, command: str, arguments: dict[str, Any], outcome: str) -> None:
         """Write a record, or log it if it cannot be written. `who` is None if unknown."""
+        self._record(who.facts() if who is not None else {"who": None, "from": None}, command, arguments, outcome)
+
+    def record_http(self, user: str, host: str, command: str, arguments: dict[str, Any], outcome: str) -> None:
+        """Write the record of a command that a user of the node has sent from a host over HTTP."""
+        self._record({"who": {"http_user": user}, "from": {"host": host}}, command, arguments, outcome)
+
+    def _record(self, sender: dict[str, Any], command: str, arguments: dict[str, Any], outcome: str) -> None:
         record = readable(
             {
                 "when": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-                **(who.facts() if who is not None else {"who": None, "from": None}),
+                **sender,
                 "command": command,
                 "arguments": _recordable(arguments),
                 "outcome": outcome,

@@ -35,7 +35,7 @@ class Node(RuntimePaths):
     `clock_ahead_us` is how far the node's clock is ahead of the time since the machine booted (`penstock.node.clock`).
     `known_shards` are the shards at the node's start if commands have changed them, else empty. `identity` lasts as
     long as the node's data directory; all its stores carry it. `listeners` are the further ones, by name, with the host
-    and the port that each serves on.
+    and the port that each serves on; `http` is the same for the ports of the HTTP interface: "api" and "metrics".
     """
 
     epoch: int
@@ -48,6 +48,7 @@ class Node(RuntimePaths):
     known_shards: tuple[int, ...] = ()
     identity: int = 0
     listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    http: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def acceptors(self) -> int:
@@ -111,6 +112,7 @@ class Node(RuntimePaths):
             "known_shards": self.known_shards,
             "identity": self.identity,
             "listeners": self.listeners,
+            "http": self.http,
             "local": self.local,
         }
         unfinished = self.runtime / f"{NODE_FILE}.new"
@@ -134,6 +136,7 @@ class Node(RuntimePaths):
             known_shards=tuple(facts["known_shards"]),
             identity=facts["identity"],
             listeners={name: (host, port) for name, (host, port) in facts["listeners"].items()},
+            http={name: (host, port) for name, (host, port) in facts["http"].items()},
         )
 
 

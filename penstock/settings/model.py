@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, model_validator
 from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.settings.auth import AuthSettings
 from penstock.settings.default_data import default_data
+from penstock.settings.http import HttpSettings
 from penstock.settings.limits import LimitSettings
 from penstock.settings.listeners import Listening
 from penstock.settings.machine import free_disk, stored_bytes
@@ -116,6 +117,7 @@ class Settings(Listening):
     store: StoreSettings = StoreSettings()
     rebalance: RebalanceSettings = RebalanceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    http: HttpSettings = HttpSettings()
     watchdog: WatchdogSettings = WatchdogSettings()
     relays: dict[Name, RelaySettings] = Field(default={}, max_length=RELAYS_MOST, description="relays by name")
 

@@ -140,6 +140,17 @@ class Topology:
             raise ValueError(f"unknown change of the topology: {change[0]!r}")
         applier(change)
 
+    def load(self, version: int, changes: Iterable[Change]) -> None:
+        """Replace all by a snapshot."""
+        self.reset()
+        self.follow(version, changes)
+
+    def follow(self, version: int, changes: Iterable[Change]) -> None:
+        """Apply the changes that lead to a version."""
+        for change in changes:
+            self.apply(change)
+        self.version = version
+
     def changes(self) -> Iterator[Change]:
         """Return a snapshot: the changes that make this topology from nothing."""
         for record_type in KINDS:

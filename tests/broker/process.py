@@ -29,6 +29,8 @@ STOP_SECONDS = 60.0
 """Several times as long as the stop takes on a machine that is busy with other tests."""
 READY = re.compile(r"^penstock ready amqps?=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
 ROOT = Path(__file__).resolve().parents[2]
+WITHOUT_HTTP = ("--set", "http.enabled=false")
+"""Tests that are not about the HTTP interface leave its ports to others."""
 
 
 class Broker:
@@ -61,6 +63,7 @@ class Broker:
             *by,
             *(*program, "serve", "--port", "0", "--data", str(directory / "data")),
             *("--acceptors", str(acceptors), "--shards", str(shards)),
+            *(() if any(each.startswith("http.") for each in assignments) else WITHOUT_HTTP),
             *options,
             *(part for assignment in assignments for part in ("--set", assignment)),
         ]

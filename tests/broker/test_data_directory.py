@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import Broker
-from tests.broker.process import ROOT
+from tests.broker.process import ROOT, WITHOUT_HTTP
 from tests.outcomes import Confirms
 from tests.waiting import PATIENCE, wait_for
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 def refused(data: Path) -> list[str]:
     """Return the error output of a start on a data directory. AssertionError unless it ends with exit status 2."""
-    command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(data)]
+    command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(data), *WITHOUT_HTTP]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     return done.stderr.splitlines()

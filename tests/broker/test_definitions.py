@@ -14,7 +14,7 @@ import pika
 import pytest
 
 from tests.broker import Broker
-from tests.broker.process import ROOT
+from tests.broker.process import ROOT, WITHOUT_HTTP
 from tests.router.making import rabbit_hash
 
 pytestmark = pytest.mark.broker
@@ -63,7 +63,7 @@ def test_a_node_does_not_start_with_definitions_that_are_refused(tmp_path: Path)
     file = tmp_path / "definitions.json"
     file.write_text(json.dumps({**DEFINITIONS, "exchanges": [{"name": "late", "type": "x-none", "vhost": "shop"}]}))
     done = subprocess.run(
-        [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(tmp_path / "data")],
+        [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(tmp_path / "data"), *WITHOUT_HTTP],
         cwd=ROOT, env={**os.environ, "PENSTOCK_DEFINITIONS": str(file)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")

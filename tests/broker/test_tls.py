@@ -22,6 +22,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from tests import certificates
 from tests.broker import Broker, ways
 from tests.broker.listeners import address_of, listening, with_clients
+from tests.broker.process import WITHOUT_HTTP
 from tests.certificates import YEAR
 from tests.raw import Address, Client
 from tests.tls_sockets import TlsSocket
@@ -224,7 +225,7 @@ def test_a_node_whose_listener_cannot_serve_says_so_in_one_line(
         "missing": tmp_path / "missing.pem", "server": certificates.server(), "other": certificates.server("other"),
     }  # fmt: skip
     given = [part for each in settings for part in ("--set", f"listeners.public.{each.format(**files)}")]
-    serve = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    serve = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(tmp_path / "data"), *WITHOUT_HTTP]
     done = subprocess.run(
         [*serve, *given, "--set", "listeners.public.port=0"],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=100,

@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from console.homes import Homes
 from console.recorder import QUIET_READINGS, STANDING_READINGS, Recorder, Usage
 from penstock.memory.gauges import READY, Gauges
 from penstock.telemetry.schema import DEPTH, SHARD, Table
 from router.model.records import Queue
+from router.model.topology import Topology
 from tests.penstock.telemetry.reading import check
 
 SHARDS, QUEUES = 2, 130
@@ -39,10 +39,10 @@ class Scene:
         self.gauges = Gauges.create(path, epoch=BEGUN, acceptors=1, shards=SHARDS, queues=QUEUES, pid=os.getpid())
         for shard in range(SHARDS):
             self.live(shard, 100 + shard, 1)
-        self.homes = Homes()
+        self.topology = Topology(0, [["vhost", "/"]])
         self.rows: list[tuple[Table, Row]] = []
         self.now = BEGUN
-        self.recorder = Recorder(self.gauges, self.homes, self.put, 1000, since)
+        self.recorder = Recorder(self.gauges, self.topology, self.put, 1000, since)
         self.cpu = 0.0
 
     def put(self, table: Table, ts: int, facts: Row) -> None:
@@ -58,7 +58,7 @@ class Scene:
 
     def open(self, slot: int, queue: Queue, since: int = 0) -> None:
         """Open a queue's record; `since` is when its counters began, if not now."""
-        self.homes.apply([queue.change()])
+        self.topology.apply(queue.change())
         self.gauges.queue_open(slot, queue.queue_id, queue.vhost, queue.name, since or self.now)
 
     def write(self, slot: int, ready: int = 0, published: int = 0, delivered: int = 0) -> None:
@@ -145,12 +145,12 @@ def test_standing_and_empty_queues_have_their_rows_in_turn(scene: Scene) -> None
     assert most <= 120 // STANDING_READINGS + 120 // QUIET_READINGS
 
 
-def test_a_queue_without_a_home_waits_for_it(scene: Scene) -> None:
+def test_a_queue_that_the_topology_does_not_have_yet_waits_for_it(scene: Scene) -> None:
     """The gauges may be ahead of the topology."""
     scene.gauges.queue_open(SHARDS, 7, "/", "q7", scene.now)
     scene.write(SHARDS, published=5)
     assert scene.depths() == []
-    scene.homes.apply([declared(7).change()])
+    scene.topology.apply(declared(7).change())
     assert [counts(row) for row in scene.depths()] == [(BEGUN + 2 * SECOND, 2000, 5, 50, 0)]
 
 
@@ -165,7 +165,7 @@ def test_another_queue_in_the_same_slot_begins_anew(scene: Scene) -> None:
     scene.write(SHARDS, ready=5, published=5)
     scene.depths()
     scene.gauges.queue_close(SHARDS)
-    scene.homes.apply([["queue_gone", "/", "q7", 7]])
+    scene.topology.apply(["queue_gone", "/", "q7", 7])
     scene.open(SHARDS, declared(8, shard=1))
     scene.write(SHARDS, ready=2, published=2)
     assert [(row["queue"], row["n_published"]) for row in scene.depths()] == [("q8", 2)]
@@ -178,7 +178,7 @@ def test_a_queue_that_is_gone_has_no_rows(scene: Scene) -> None:
     scene.write(SHARDS, ready=5, published=5)
     scene.depths()
     scene.gauges.queue_close(SHARDS)
-    scene.homes.apply([["queue_gone", "/", "q7", 7]])
+    scene.topology.apply(["queue_gone", "/", "q7", 7])
     assert [scene.depths() for _ in range(QUIET_READINGS)] == [[]] * QUIET_READINGS
 
 
@@ -239,7 +239,7 @@ def test_a_later_recorder_counts_from_where_it_is(scene: Scene) -> None:
     scene.open(SHARDS, declared(7))
     scene.write(SHARDS, published=5)
     scene.now += 10 * SECOND
-    scene.recorder = Recorder(scene.gauges, scene.homes, scene.put, 1000, scene.now)
+    scene.recorder = Recorder(scene.gauges, scene.topology, scene.put, 1000, scene.now)
     scene.open(SHARDS + 1, declared(8))
     scene.write(SHARDS + 1, published=3)
     assert sorted((row["queue"], row["n_published"], row["interval_ms"]) for row in scene.depths()) == [
@@ -313,7 +313,7 @@ class Counting(RuleBasedStateMachine):
             self.sample(1)
             id, *_ = self.totals.pop(slot)
             self.scene.gauges.queue_close(slot)
-            self.scene.homes.apply([["queue_gone", "/", f"q{id}", id]])
+            self.scene.topology.apply(["queue_gone", "/", f"q{id}", id])
 
     @rule(slot=st.integers(SHARDS, SHARDS + 3))
     def begin_again(self, slot: int) -> None:

@@ -105,7 +105,7 @@ def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
 
     def start(behaviour: dict[str, str] | None = None, **settings: object) -> StandInNode:
         chosen = {"port": 0, "data": directory / "data", "acceptors": 2, "shards": 2, "log_level": "debug"}
-        chosen |= {"telemetry": {"enabled": False}, **settings}
+        chosen |= {"telemetry": {"enabled": False}, "http": {"enabled": False}, **settings}
         started.append(StandInNode(directory, Settings.from_resolved(chosen), behaviour or {}))
         return started[-1]
 

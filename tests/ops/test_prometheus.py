@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from console.metrics.exposition import families
+from console.metrics.exposition import Chosen, families
 
 DIRECTORY = Path(__file__).parents[2] / "ops" / "prometheus"
 ALERTS = DIRECTORY / "alerts.yaml"
 DASHBOARD = DIRECTORY / "dashboard.json"
 NAME = re.compile(r"\b(?:penstock|rabbitmq)_\w+")
-NAMES = {family.name for per_queue in (False, True) for family in families(per_queue=per_queue)}
+NAMES = {family.name for chosen in Chosen for family in families(chosen)}
 TIMES = {"$__rate_interval": "5m", "$instance": "node"}
 """Grafana's variables, and what stands for them here."""
 

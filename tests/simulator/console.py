@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from console.homes import Home, Homes
 from console.recorder import Recorder, Usage
 from penstock.memory.gauges import Gauges, QueueGauge
 from penstock.telemetry.schema import DEPTH, VERSION, Table
 from penstock.text.utf8 import readable
+from router.model.records import Queue
+from router.model.topology import Topology
 from tests.penstock.telemetry.reading import check
 from tests.simulator.joined.processes import Process
 
@@ -22,9 +23,9 @@ class Counters(Recorder):
 
     since_us = 0
 
-    def record(self, slot: int, gauge: QueueGauge, home: Home, now: int) -> None:
+    def record(self, slot: int, gauge: QueueGauge, queue: Queue, now: int) -> None:
         self.since_us = gauge.since_us
-        super().record(slot, gauge, home, now)
+        super().record(slot, gauge, queue, now)
 
 
 class Console(Process):
@@ -33,12 +34,10 @@ class Console(Process):
     """
 
     def __init__(self, incarnation: int, gauges: Gauges, store_limit: int, since: int) -> None:
-        homes = self.homes = Homes()
-        super().__init__(
-            "console", 0, incarnation, lambda _, changes: homes.load(changes), lambda _, changes: homes.apply(changes)
-        )
+        topology = Topology()
+        super().__init__("console", 0, incarnation, topology.load, topology.follow)
         self.gauges = gauges
-        self.recorder = Counters(gauges, homes, self.put, store_limit, since)
+        self.recorder = Counters(gauges, topology, self.put, store_limit, since)
         self.counted: Counter[tuple[Key, int]] = Counter()
 
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
@@ -60,12 +59,12 @@ class Console(Process):
         recorder = self.recorder
         for slot, id in recorder.at.items():
             known, gauge = recorder.known[id], self.gauges.queue_read(slot)
-            assert known.gauge == gauge, f"the last row of {known.home.name} is of {known.gauge}, not of {gauge}"
-            key = known.home.vhost, known.home.name
+            assert known.gauge == gauge, f"the last row of {known.queue.name} is of {known.gauge}, not of {gauge}"
+            key = known.queue.vhost, known.queue.name
             if known.gauge.since_us >= recorder.since:
                 counted, published = self.counted[key, known.gauge.since_us], known.gauge.counters.published
                 assert counted == published, f"{key}: {counted} messages are in rows, {published} were published"
         for shard, sums in enumerate(recorder.sums):
-            gauges = [known.gauge for known in recorder.known.values() if known.home.shard == shard]
+            gauges = [known.gauge for known in recorder.known.values() if known.queue.shard == shard]
             expected = len(gauges), sum(gauge.ready for gauge in gauges), sum(gauge.unacked for gauge in gauges)
             assert (sums.queues, sums.ready, sums.unacked) == expected, f"the sums of shard {shard} are wrong"

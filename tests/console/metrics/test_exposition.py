@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from console.metrics.exposition import families, text
+from console.metrics.exposition import Chosen, families, text
 from console.metrics.family import Kind
 from console.metrics.reading import Reading
 from penstock.memory.gauges import READY, Gauges
@@ -63,7 +63,7 @@ def test_the_node_has_the_sums_of_its_queues(gauges: Gauges) -> None:
 
 
 def test_each_queue_has_its_own(gauges: Gauges) -> None:
-    found = values(text(Reading(gauges, SETTINGS), per_queue=True))
+    found = values(text(Reading(gauges, SETTINGS), Chosen.ALL))
     orders = {"vhost": "/", "queue": "orders"}
     assert found[of("rabbitmq_queue_messages_ready", **orders)] == 5
     assert found[of("rabbitmq_queue_messages_ready", vhost="eu", queue=HOSTILE)] == 1
@@ -79,15 +79,15 @@ def test_each_queue_has_its_own(gauges: Gauges) -> None:
 
 def test_openmetrics_says_the_same(gauges: Gauges) -> None:
     reading = Reading(gauges, SETTINGS)
-    plain = values(text(reading, per_queue=True))
-    openmetrics = values(text(reading, per_queue=True, openmetrics=True), parse_openmetrics)
+    plain = values(text(reading, Chosen.ALL))
+    openmetrics = values(text(reading, Chosen.ALL, openmetrics=True), parse_openmetrics)
     assert plain.keys() == openmetrics.keys()
     assert plain[of("rabbitmq_queue_messages_ready", vhost="eu", queue=HOSTILE)] == 1
 
 
-@pytest.mark.parametrize("per_queue", [False, True])
-def test_names_are_as_prometheus_wants_them(per_queue: bool) -> None:
-    found = families(per_queue=per_queue)
+@pytest.mark.parametrize("chosen", Chosen)
+def test_names_are_as_prometheus_wants_them(chosen: Chosen) -> None:
+    found = families(chosen)
     assert len({family.name for family in found}) == len(found)
     for family in found:
         assert family.name.startswith(("rabbitmq_", "penstock_"))

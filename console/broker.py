@@ -1,0 +1,110 @@
+"""The node as its HTTP interface sees it: a replica of the topology, the gauges, and requests to the other processes.
+
+What everybody may see at any time is read from the replica and from shared memory, so listing costs the other processes
+nothing. What only a process knows (connections, consumers, held channels) is asked over its control socket, and so is
+every change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.metrics.reading import Reading
+from console.sampler import Sampler
+from penstock.control.asking import ask
+from penstock.control.audit import Audit
+from penstock.memory.gauges import READY, Gauges
+from penstock.node import clock
+from penstock.node.node import Node
+from penstock.node.runtime_paths import Role
+from router.model.topology import Topology
+
+Facts = dict[str, Any]
+
+REQUESTS = 16
+"""Requests to other processes that are under way at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who a client of the HTTP interface is, as an acceptor has found: name and tags. `internal`: one of the node's own
+    users.
+    """
+
+    user: str
+    tags: tuple[str, ...]
+    internal: bool
+
+
+class Broker:
+    """The node of this process."""
+
+    def __init__(self, node: Node, gauges: Gauges, topology: Topology, audit: Audit) -> None:
+        self.node = node
+        self.gauges = gauges
+        self.topology = topology
+        self.audit = audit
+        self.sampler = Sampler(gauges, time.monotonic)
+        self.settings: Mapping[str, Any] = node.settings.model_dump(mode="json")
+        self._turns = asyncio.Semaphore(REQUESTS)
+
+    @property
+    def now(self) -> float:
+        """The time of the node's clock, in seconds."""
+        return clock.now()
+
+    def reading(self, vhosts: Collection[str] | None = None) -> Reading:
+        """Begin a reading of the node, with the queues of chosen vhosts or (None) of all."""
+        return Reading(self.gauges, self.settings, vhosts)
+
+    # Requests
+
+    async def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
+        """Return the answer of one process. Refusal if it refuses; OSError if it does not answer."""
+        incarnation = self.gauges.process_read(role, index).incarnation
+        async with self._turns:
+            return await ask(self.node.control_of(role, index, incarnation), question, arguments)
+
+    async def ask_acceptors(self, question: str) -> list[Facts]:
+        """Return the lists of all acceptors that serve, joined."""
+        answers = await asyncio.gather(*(self.ask("acceptor", index, question) for index in self.serving()))
+        return [each for answer in answers for each in answer]
+
+    async def command(self, command: str, **arguments: Any) -> Any:
+        """Have an acceptor that serves carry out a command (`acceptor.commands`), or answer for the node. Refusal if it
+        refuses; OSError if none answers.
+        """
+        serving = self.serving()
+        if not serving:
+            raise ConnectionRefusedError("no acceptor serves")
+        return await self.ask("acceptor", serving[0], command, **arguments)
+
+    async def administer(self, command: str, **arguments: Any) -> Any:
+        """Have the router carry out a command (`router.commands`). Refusal if it refuses; OSError if it does not
+        answer.
+        """
+        async with self._turns:
+            return await ask(self.node.control, command, arguments)
+
+    async def login(self, name: str, password: str, host: str) -> Login | None:
+        """Check a user and a password, sent from a host; None if they are refused. OSError if no acceptor answers."""
+        found = await self.command("login", name=name, password=password, host=host)
+        if not found["accepted"]:
+            return None
+        return Login(found["user"], tuple(found["tags"]), found["internal"])
+
+    def serving(self) -> list[int]:
+        """Return the acceptors that serve."""
+        return [
+            index
+            for index in range(self.gauges.acceptors)
+            if self.gauges.process_read("acceptor", index).state == READY
+        ]
+
+    async def held(self) -> list[Facts]:
+        """Return the held channels (`acceptor.questions`), the longest held first."""
+        return sorted(await self.ask_acceptors("held"), key=lambda held: -held["held_seconds"])

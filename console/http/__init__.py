@@ -1,0 +1,1 @@
+"""HTTP as all routes have it: the server, logins, lists, errors."""

@@ -1,0 +1,113 @@
+"""Who calls: the user of a request, and what it may see and do, by RabbitMQ's tags.
+
+    management      its own vhosts and their contents, with its own permissions there
+    policymaker     also policies and parameters of these vhosts
+    monitoring      also all connections, channels and nodes, and every vhost to look at
+    administrator   all of it, and users, vhosts and permissions
+
+A user has the vhosts in which it has any permissions. One without any of the tags may not use the interface.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.broker import Broker, Facts
+from console.http.errors import HttpError, not_found
+from router.model.users import Right
+
+ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT = "administrator", "monitoring", "policymaker", "management"
+ALLOWED = frozenset((ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user of a request."""
+
+    broker: Broker
+    user: str
+    tags: tuple[str, ...]
+    internal: bool
+    host: str
+
+    @property
+    def is_administrator(self) -> bool:
+        return ADMINISTRATOR in self.tags
+
+    @property
+    def monitors(self) -> bool:
+        """Whether it sees what does not belong to it."""
+        return self.is_administrator or MONITORING in self.tags
+
+    @property
+    def makes_policies(self) -> bool:
+        return self.is_administrator or POLICYMAKER in self.tags
+
+    def opens(self, vhost: str) -> bool:
+        """Whether a vhost is one of its own."""
+        return self.broker.topology.users.permission(self.user, vhost) is not None
+
+    def sees(self, vhost: str) -> bool:
+        """Whether it may see what is in a vhost."""
+        return self.monitors or self.opens(vhost)
+
+    def vhosts(self) -> list[str]:
+        """Return the vhosts that it sees, by name."""
+        return sorted(vhost for vhost in self.broker.topology.vhosts() if self.sees(vhost))
+
+    # Checks. HttpError if they fail.
+
+    def must_administer(self) -> None:
+        if not self.is_administrator:
+            raise HttpError(401, "Not administrator user")
+
+    def must_monitor(self) -> None:
+        if not self.monitors:
+            raise HttpError(401, "Not monitor user")
+
+    def must_make_policies(self, vhost: str) -> None:
+        if not self.makes_policies:
+            raise HttpError(401, "Not policymaker user")
+        self.must_open(vhost)
+
+    def must_see(self, vhost: str) -> None:
+        if not self.broker.topology.has_vhost(vhost):
+            raise not_found()
+        if not self.sees(vhost):
+            raise HttpError(401, "User not authorised to access virtual host")
+
+    def must_open(self, vhost: str) -> None:
+        if not self.broker.topology.has_vhost(vhost):
+            raise not_found()
+        if not (self.is_administrator or self.opens(vhost)):
+            raise HttpError(401, "User not authorised to access virtual host")
+
+    def must_have(self, vhost: str, right: Right, kind: str, name: str) -> None:
+        """Check a right to a queue or an exchange, which administrators need as well, as in RabbitMQ."""
+        self.must_open(vhost)
+        if not self.broker.topology.users.may(self.user, vhost, right, name):
+            raise HttpError(
+                401, f"ACCESS_REFUSED - {right} access to {kind} '{name}' in vhost '{vhost}' refused for user"
+                f" '{self.user}'"
+            )  # fmt: skip
+
+    # Changes
+
+    async def administer(self, command: str, **arguments: Any) -> Any:
+        """Have the router carry out a command in this user's name."""
+        return await self._carried_out(self.broker.administer(command, **arguments), command, arguments)
+
+    async def command(self, command: str, **arguments: Any) -> Any:
+        """Have an acceptor carry out a command in this user's name."""
+        return await self._carried_out(self.broker.command(command, **arguments), command, arguments)
+
+    async def _carried_out(self, answer: Any, command: str, arguments: Facts) -> Any:
+        outcome = "done"
+        try:
+            return await answer
+        except BaseException as error:
+            outcome = f"refused: {error}"
+            raise
+        finally:
+            self.broker.audit.record_http(self.user, self.host, command, arguments, outcome)

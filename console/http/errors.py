@@ -1,0 +1,45 @@
+"""Errors as RabbitMQ's management answers them: a status, and {"error": kind, "reason": text}."""
+
+from __future__ import annotations
+
+from penstock.control.control import Refusal
+from penstock.text.utf8 import readable
+
+KINDS = {
+    400: "bad_request",
+    401: "not_authorised",
+    403: "forbidden",
+    404: "Object Not Found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "payload_too_large",
+    415: "unsupported_media_type",
+    429: "too_many_requests",
+    503: "service_unavailable",
+}
+
+STATUS_OF_REFUSAL = {"invalid": 400, "not_found": 404, "exists": 409, "failed": 500}
+
+
+class HttpError(Exception):
+    """An error to answer; the reason is one line for the client."""
+
+    def __init__(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.headers = headers or {}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """The body of the answer."""
+        return {"error": KINDS.get(self.status, "internal_server_error"), "reason": readable(str(self))}
+
+
+def of_refusal(refusal: Refusal) -> HttpError:
+    """Return the error for a refusal of another process."""
+    return HttpError(STATUS_OF_REFUSAL[refusal.kind], str(refusal))
+
+
+def not_found() -> HttpError:
+    """Return the error for an object that does not exist, or that the user may not see."""
+    return HttpError(404, "Not Found")

@@ -1,0 +1,152 @@
+"""Rates and recent courses of the node and its queues, sampled once a second while somebody looks at them.
+
+    asleep ──wake──▶ sampling ──(nobody has asked for AWAKE_SECONDS)──▶ asleep
+
+A sample reads the queues that were written since the one before, so quiet queues cost nothing. The course of the node
+is kept for as long as it is sampled, up to `KEPT` samples; that of a queue from the first time somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from mmap import mmap
+from typing import NamedTuple
+
+from penstock.memory.gauges import Gauges, QueueCounters, QueueGauge
+
+AWAKE_SECONDS = 300.0
+KEPT = 600
+COURSES = 64
+"""Queues whose course is kept; beyond that the one that was asked for least lately is dropped."""
+RECENT_SECONDS = 5.0
+"""A rate is 0 if the queue was last written longer ago."""
+
+
+class Sample(NamedTuple):
+    """The state of the node, or of a queue, at a moment in seconds of the machine's clock."""
+
+    at: float
+    ready: int
+    unacked: int
+    counters: QueueCounters
+
+
+class Pair(NamedTuple):
+    """The last two readings of a queue that differ, with their times."""
+
+    before_at: float
+    before: QueueGauge
+    at: float
+    now: QueueGauge
+
+
+class Sampler:
+    """The samples of one node. `clock` gives seconds of the machine's clock."""
+
+    def __init__(self, gauges: Gauges, clock: Callable[[], float]) -> None:
+        self._gauges = gauges
+        self._clock = clock
+        self._asked = -AWAKE_SECONDS
+        self._seen = memoryview(mmap(-1, 8 * gauges.slots)).cast("Q")
+        self._pairs: dict[int, Pair] = {}
+        self._ids: dict[int, int] = {}
+        self._slots: dict[int, int] = {}
+        self._last = 0.0
+        self._sums = [0, 0, *QueueCounters(0, 0, 0, 0, 0, 0, 0)]
+        self.node: deque[Sample] = deque(maxlen=KEPT)
+        self._courses: dict[int, deque[Sample]] = {}
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether it samples at present."""
+        return self._clock() - self._asked < AWAKE_SECONDS
+
+    def wake(self) -> None:
+        """Sample from now on, as somebody asks for rates. The first time is a sample already."""
+        if not self.is_awake:
+            self._begin()
+        self._asked = self._clock()
+
+    def tick(self) -> None:
+        """Take a sample, if it is awake; called once a second."""
+        if self.is_awake:
+            self._sample()
+
+    def rate(self, id: int, count: Callable[[QueueGauge], int]) -> float:
+        """Return by how much a count of a queue has grown a second, lately."""
+        pair = self._pairs.get(id)
+        if pair is None or pair.at <= pair.before_at or self._clock() - pair.at > RECENT_SECONDS:
+            return 0.0
+        return max(count(pair.now) - count(pair.before), 0) / (pair.at - pair.before_at)
+
+    def course(self, id: int) -> list[Sample]:
+        """Return the course of a queue since it was first asked for, the oldest sample first."""
+        found = self._courses.pop(id, None)
+        if found is None:
+            found = deque(maxlen=KEPT)
+            if len(self._courses) >= COURSES:
+                del self._courses[next(iter(self._courses))]
+        self._courses[id] = found
+        return list(found)
+
+    def _begin(self) -> None:
+        self._pairs.clear()
+        self._ids.clear()
+        self._slots.clear()
+        self._courses.clear()
+        self.node.clear()
+        self._sums = [0] * len(self._sums)
+        self._seen[:] = memoryview(bytes(8 * len(self._seen))).cast("Q")
+        self._sample()
+
+    def _sample(self) -> None:
+        now = self._clock()
+        for slot in self._gauges.queues_written(self._seen):
+            gauge = self._gauges.queue_read(slot)
+            id = self._ids.get(slot)
+            if id is not None and (gauge is None or gauge.queue_id != id):
+                self._drop(id, slot)
+            if gauge is not None and not gauge.torn:
+                self._put(slot, gauge, now)
+        self._last = now
+        self.node.append(Sample(now, self._sums[0], self._sums[1], QueueCounters._make(self._sums[2:])))
+        for id, course in self._courses.items():
+            pair = self._pairs.get(id)
+            if pair is not None:
+                course.append(Sample(now, pair.now.ready, pair.now.unacked, pair.now.counters))
+
+    def _put(self, slot: int, gauge: QueueGauge, now: float) -> None:
+        id = gauge.queue_id
+        self._ids[slot], self._slots[id] = id, slot
+        known = self._pairs.get(id)
+        if known is None or known.now.since_us > gauge.since_us:
+            self._pairs[id] = Pair(now, gauge, now, gauge)
+            self._add(gauge, gauge if known is None else known.now)
+        else:
+            before = known.now if gauge.since_us == known.now.since_us else gauge
+            # A quiet time before this second is not part of the rate.
+            self._pairs[id] = Pair(max(known.at, self._last), before, now, gauge)
+            self._add(gauge, known.now)
+        if known is None:
+            self._sums[0] += gauge.ready
+            self._sums[1] += gauge.unacked
+
+    def _add(self, gauge: QueueGauge, before: QueueGauge) -> None:
+        """Add a change of one queue to the sums of the node; counters that began anew count from 0."""
+        self._sums[0] += gauge.ready - before.ready
+        self._sums[1] += gauge.unacked - before.unacked
+        if gauge is before:
+            return
+        goes_on = gauge.since_us == before.since_us
+        for index, (after, earlier) in enumerate(zip(gauge.counters, before.counters, strict=True), 2):
+            self._sums[index] += max(after - earlier, 0) if goes_on else after
+
+    def _drop(self, id: int, slot: int) -> None:
+        """Forget a queue that has left its slot, unless it is already in another one."""
+        del self._ids[slot]
+        if self._slots[id] == slot:
+            del self._slots[id]
+            pair = self._pairs.pop(id)
+            self._sums[0] -= pair.now.ready
+            self._sums[1] -= pair.now.unacked
