@@ -5,7 +5,8 @@
     all_consumers           as in `acceptor.amqp.listing`
     channels                as in `acceptor.amqp.listing`
     publishing              as in `acceptor.holding.publishing_channels`
-    held                    [{connection, peer, client, user, vhost, channel, held_seconds, notified_by (flow, blocked),
+    held                    [{connection, peer, client, user, vhost, channel, held_seconds, exchange (of its last
+                            publish) | None, notified_by (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
     entangled               the same, with `party` and `settles`: all channels of connections that consume or have
@@ -144,6 +145,7 @@ def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Qu
     connection, last_resort = channel.connection, core.holding.last_resort
     return {
         **state(channel),
+        "exchange": None if channel.route is None else channel.route.exchange,
         "notified_by": channel.notified_by(),
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.kept.parked,

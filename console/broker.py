@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.metrics.reading import Reading
+from console.processors import Processors
 from console.sampler import Sampler
 from penstock.control.asking import ask
 from penstock.control.audit import Audit
-from penstock.memory.gauges import READY, Gauges
+from penstock.memory.gauges import READY, Gauges, QueueGauge
 from penstock.node import clock
 from penstock.node.node import Node
 from penstock.node.runtime_paths import Role
@@ -49,6 +50,7 @@ class Broker:
         self.topology = topology
         self.audit = audit
         self.sampler = Sampler(gauges, time.monotonic)
+        self.processors = Processors(time.monotonic)
         self.settings: Mapping[str, Any] = node.settings.model_dump(mode="json")
         self._turns = asyncio.Semaphore(REQUESTS)
 
@@ -60,6 +62,18 @@ class Broker:
     def reading(self, vhosts: Collection[str] | None = None) -> Reading:
         """Begin a reading of the node, with the queues of chosen vhosts or (None) of all."""
         return Reading(self.gauges, self.settings, vhosts)
+
+    def gauge(self, id: int) -> QueueGauge | None:
+        """Return the gauge of a queue; None if there is none at present."""
+        queue = self.topology.queue_by_id(id)
+        gauge = None if queue is None else self.gauges.queue_read(queue.slot)
+        return gauge if gauge is not None and gauge.queue_id == id else None
+
+    def tick(self) -> None:
+        """Take samples, if somebody looks; called once a second."""
+        if self.sampler.is_awake:
+            self.sampler.tick()
+            self.processors.sample(self.reading())
 
     # Requests
 

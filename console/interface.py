@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from console.api.flow.held import with_rates
 from console.broker import Broker
 from console.http.app import application, metrics_application
 from console.http.server import HttpServer
+from console.http.shield import Shield
+from console.watch import Watch
 from penstock.control.audit import Audit
 from penstock.memory.gauges import Gauges
 from penstock.node.node import Node
 from router.model.topology import Topology
-
-APPLICATIONS = {"api": application, "metrics": metrics_application}
 
 
 class Interface:
@@ -20,10 +22,14 @@ class Interface:
 
     def __init__(self, node: Node, gauges: Gauges, topology: Topology, descriptors: Sequence[int]) -> None:
         self.broker = Broker(node, gauges, topology, Audit(node.settings.data, "console", 0))
+        self.watch = Watch(self.broker, partial(with_rates, self.broker))
         self._servers = [
-            HttpServer(APPLICATIONS[name](self.broker), node.settings.http, descriptor)
+            HttpServer(self._application(name), node.settings.http, descriptor)
             for name, descriptor in zip(node.http, descriptors, strict=True)
         ]
+
+    def _application(self, name: str) -> Shield:
+        return application(self.broker, self.watch) if name == "api" else metrics_application(self.broker)
 
     def start(self) -> None:
         """Serve, in the running loop."""
@@ -32,9 +38,10 @@ class Interface:
 
     def tick(self) -> None:
         """Do what is due once a second."""
-        self.broker.sampler.tick()
+        self.broker.tick()
 
     async def close(self) -> None:
         """Stop serving."""
+        await self.watch.close()
         for server in self._servers:
             await server.close()

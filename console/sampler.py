@@ -73,10 +73,15 @@ class Sampler:
         if self.is_awake:
             self._sample()
 
+    def pair(self, id: int) -> Pair | None:
+        """Return the last two readings of a queue; None if it was not read yet, or not written lately."""
+        pair = self._pairs.get(id)
+        return None if pair is None or self._clock() - pair.at > RECENT_SECONDS else pair
+
     def rate(self, id: int, count: Callable[[QueueGauge], int]) -> float:
         """Return by how much a count of a queue has grown a second, lately."""
-        pair = self._pairs.get(id)
-        if pair is None or pair.at <= pair.before_at or self._clock() - pair.at > RECENT_SECONDS:
+        pair = self.pair(id)
+        if pair is None or pair.at <= pair.before_at:
             return 0.0
         return max(count(pair.now) - count(pair.before), 0) / (pair.at - pair.before_at)
 

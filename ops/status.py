@@ -15,12 +15,12 @@ from typing import Any
 
 import psutil
 
+from console.flow.overshoot import overshoot
+from console.flow.rates import rates
 from ops.claim import Pointer, is_claimed
 from ops.listeners import described, listeners
 from ops.near_limits import near_limits
-from ops.overshoot import overshoot
 from ops.port import show as show_address
-from ops.rates import rates
 from ops.running import Running
 from penstock.memory.gauges import READY, STARTING, STATE_NAMES, UNSTARTED, Gauges, Process, QueueGauge
 from penstock.node import clock

@@ -1,5 +1,1 @@
-"""penstock's own part of the API: who is held, and by what; stops; shards."""
-
-from console.flow import held
-
-ROUTERS = (held.router,)
+"""Flow control as operators see it: causes, rates, incidents, trials. No I/O but the files of incidents."""

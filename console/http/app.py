@@ -11,13 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from console.api import ROUTERS as API
+from console.api.flow import ROUTERS as FLOW
 from console.broker import Broker
-from console.flow import ROUTERS as FLOW
 from console.http import login, metrics, pages
 from console.http.answers import answer
 from console.http.errors import HttpError, of_refusal
 from console.http.sessions import Sessions
 from console.http.shield import Shield
+from console.watch import Watch
 from penstock import __version__
 from penstock.control.control import Refusal
 from penstock.node.logs import get_logger
@@ -27,10 +28,11 @@ log = get_logger()
 DESCRIPTION = "The management API of RabbitMQ as far as its clients use it, and penstock's own under /api/flow."
 
 
-def application(broker: Broker) -> Shield:
+def application(broker: Broker, watch: Watch) -> Shield:
     """Return the application of the API, the console and metrics for users."""
     app = _bare("penstock", DESCRIPTION)
     app.state.broker = broker
+    app.state.watch = watch
     app.state.sessions = Sessions(broker.topology.users, time.monotonic)
     for router in (*API, *FLOW, login.router, metrics.router, pages.router):
         app.include_router(router)

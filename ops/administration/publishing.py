@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from console.flow.publishing import rates_between
 from ops.administration.processes import Facts, Processes
 
 WATCHED_SECONDS = 2.0
@@ -25,25 +26,3 @@ def _read_all(processes: Processes) -> list[Facts]:
 def _read(processes: Processes, index: int) -> Facts:
     found: Facts = processes.ask("acceptor", index, "publishes")
     return found
-
-
-def rates_between(earlier: Facts, now: Facts) -> list[Facts]:
-    """Return the publish rates between two answers of one acceptor (`acceptor.routing.counting`).
-
-    An acceptor that was restarted in between has counted since its restart.
-    """
-    goes_on = now["seconds"] > earlier["seconds"]
-    known = {_route_key(each): each for each in earlier["publishes"]} if goes_on else {}
-    seconds = now["seconds"] - earlier["seconds"] if goes_on else now["seconds"]
-    found = []
-    for each in now["publishes"] if seconds > 0 else ():
-        before = known.get(_route_key(each), {"messages": 0, "bytes": 0})
-        rates = {name: (each[name] - before[name]) / seconds for name in ("messages", "bytes")}
-        if rates["messages"]:
-            found.append({**each, **rates})
-    return found
-
-
-def _route_key(row: Facts) -> tuple[object, ...]:
-    ids = (tuple(row[name]) for name in ("exchanges", "queues", "powerless"))
-    return row["connection"], row["channel"], row["routing_key"], *ids

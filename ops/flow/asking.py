@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from console.flow.chain import Situation, queues_of
+from console.flow.rates import rates
 from ops.administration.processes import Facts, Processes
-from ops.rates import rates
-from penstock.text.durations import shown
 
 SAMPLE_SECONDS = 1.0
 """How long queues are watched to measure how fast they drain."""
@@ -25,12 +25,6 @@ def unread(processes: Processes) -> list[Facts]:
     return sorted(processes.ask_acceptors("unread"), key=lambda unread: -unread["unread_seconds"])
 
 
-def on_rung(rung: Facts) -> str:
-    """Describe the rung of its ladder that a channel is on."""
-    words = f"on rung {rung['name']} for {shown(rung['seconds'])}"
-    return words if rung["next_in"] is None else f"{words}, {rung['next']} in {shown(rung['next_in'])}"
-
-
 def drained(processes: Processes, slots: Iterable[int]) -> dict[int, Facts]:
     """Return the `rates` of queues, by slot. Takes SAMPLE_SECONDS."""
     before = {slot: processes.gauges.queue_read(slot) for slot in slots}
@@ -45,3 +39,24 @@ def drained(processes: Processes, slots: Iterable[int]) -> dict[int, Facts]:
         if earlier is not None and now is not None and earlier.queue_id == now.queue_id:
             found[slot] = rates(earlier, now, seconds)
     return found
+
+
+def situation(processes: Processes) -> Situation:
+    """Return what is held at present; consumers are asked for as they are looked at. Takes SAMPLE_SECONDS."""
+    channels = held(processes)
+    slots = {cause["slot"] for cause in queues_of(channels).values()}
+    return Situation(
+        channels, unread(processes), drained(processes, slots), lambda cause: _consumers(processes, cause)
+    )  # fmt: skip
+
+
+def _consumers(processes: Processes, cause: Facts) -> list[Facts]:
+    """Return the consumers of a queue, with the facts that acceptors have of them."""
+    found = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
+    by_acceptor: dict[int, list[int]] = {}
+    for consumer in found:
+        if consumer["acceptor"] is not None:
+            by_acceptor.setdefault(consumer["acceptor"], []).append(consumer["id"])
+    answers = (processes.ask("acceptor", index, "consumers", ids=ids) for index, ids in by_acceptor.items())
+    whose = {consumer["id"]: consumer for answer in answers for consumer in answer}
+    return [{**consumer, "whose": whose.get(consumer["id"])} for consumer in found]

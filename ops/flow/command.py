@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from console.flow.chain import explained, on_rung
 from ops.administration.node import AsJson, ask, show_rows
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow import asking, hold_offs
 from ops.flow.explain import explain
 from ops.flow.history import events, incidents, ledger
-from ops.flow.why import explained
 from ops.naming import Data
 from ops.operator_name import operator_name
 from ops.selection import Sort, Where, selected_rows
@@ -93,7 +93,9 @@ def why(
 
     Example: penstock flow why 0.1.17
     """
-    lines = explained(Processes(data), connection)
+    lines = explained(asking.situation(Processes(data)), connection)
+    if not lines:
+        raise CommandError(f"connection {connection} is not held")
     if as_json:
         print(orjson.dumps([{"depth": depth, "text": text} for depth, text in lines]).decode())
         return
@@ -221,7 +223,7 @@ def _how(held: Facts) -> list[str]:
         *(["paused"] if held["paused"] else []),
         *(["ignores channel.flow"] if held["ignores_flow"] else []),
         *([f"allowance used up: {held['spent']}"] if held["spent"] else []),
-        *([asking.on_rung(held["rung"])] if held["rung"] else []),
+        *([on_rung(held["rung"])] if held["rung"] else []),
     ]
 
 

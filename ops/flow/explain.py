@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from console.flow.overshoot import overshoot
 from ops.administration.node import AsJson, ask, gauges_of, show
 from ops.naming import Data
-from ops.overshoot import overshoot
 from penstock.limits.watermarks import Marks
 from penstock.memory.gauges import Gauges
 

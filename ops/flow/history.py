@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from console.flow.accounts import By, summed
 from ops.administration.node import AsJson, show_rows
 from ops.administration.processes import Facts, Processes
 from ops.naming import Data, data_directory
@@ -20,7 +21,6 @@ EVENT_COLUMNS = ("at", "event", "vhost", "queue", "messages", "bytes", "more")
 EVENT_FIELDS = ("count", "stop_count", "resume_count", "stop_bytes", "resume_bytes")
 SHOWN_VICTIMS = 3
 
-By = Literal["connection", "user", "vhost", "exchange", "queue"]
 Last = Annotated[int, typer.Option(metavar="N", min=1, help="how many of those that --where selects, the latest first")]
 
 
@@ -35,13 +35,7 @@ def ledger(
 
     Example: penstock flow ledger --by user --where 'stops>1'
     """
-    accounts: dict[tuple[str, str], Facts] = {}
-    for each in Processes(data).ask_acceptors("ledger"):
-        if each["by"] == by:
-            account = accounts.setdefault((each["vhost"], each["name"]), {**each, "seconds": 0.0, "stops": 0})
-            account["seconds"] = round(account["seconds"] + each["seconds"], 3)
-            account["stops"] += each["stops"]
-    found = sorted(accounts.values(), key=lambda account: -account["seconds"])
+    found = summed(Processes(data).ask_acceptors("ledger"), by)
     show_rows(selected_rows(found, where, sort), ACCOUNT_COLUMNS, _account_row, "no producer was held", as_json)
 
 
@@ -57,7 +51,7 @@ def incidents(
 
     Example: penstock flow incidents --last 5 --where kind=deadlock
     """
-    from ops.flow.incidents import incidents as collected  # not at the top: it imports the log
+    from console.flow.incidents import incidents as collected  # not at the top: it imports the log
 
     found = selected_rows(collected(data_directory(data)), where, None)[:last]
     show_rows(selected_rows(found, None, sort), INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
@@ -75,7 +69,7 @@ def events(
 
     Example: penstock flow events --last 100 --where 'queue=eu.*' --where event=stop
     """
-    from ops.flow.incidents import events as recorded  # not at the top: it imports the log
+    from console.flow.incidents import events as recorded  # not at the top: it imports the log
 
     found = selected_rows(recorded(data_directory(data)), where, None)[:last]
     show_rows(selected_rows(found, None, sort), EVENT_COLUMNS, _event_row, "there were no events", as_json)

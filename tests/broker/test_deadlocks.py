@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ops.flow.incidents import incidents
+from console.flow.incidents import incidents
 from shard.queue.saturation import LENT_COUNT
 from tests.broker import Broker
 from tests.outcomes import Confirms, wait_get

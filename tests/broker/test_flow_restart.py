@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ops.flow.incidents import incidents
+from console.flow.incidents import incidents
 from penstock.flow.flow_events import INCIDENT_SECONDS
 from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, STOP

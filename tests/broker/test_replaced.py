@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from console.flow.overshoot import overshoot
 from ops.claim import Pointer
-from ops.overshoot import overshoot
 from penstock.memory.gauges import Gauges
 from tests.broker import Broker
 from tests.waiting import settled, wait_for

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from console.flow.chain import on_rung
 from ops.administration.processes import Processes
 from ops.flow import asking
 from tests.ops.commanded import Commanded
@@ -36,7 +37,7 @@ def test_all_connections_of_a_quiet_node_are_read(commanded: Commanded) -> None:
     ],
 )
 def test_the_next_rung_is_named_if_there_is_one(rung: dict[str, Any], text: str) -> None:
-    assert asking.on_rung(rung) == text
+    assert on_rung(rung) == text
 
 
 def test_no_time_is_spent_on_no_queues(commanded: Commanded) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ops.overshoot import overshoot
+from console.flow.overshoot import overshoot
 from tests.penstock.memory.gauges_file import reading
 
 

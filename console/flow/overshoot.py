@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ops.rates import marks_of
+from console.flow.rates import marks_of
 from penstock.memory.gauges import QueueGauge
 
 

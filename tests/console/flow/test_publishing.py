@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ops.administration.publishing import rates_between
+from console.flow.publishing import rates_between
 
 
 def check(seconds: float, **messages: int) -> dict[str, Any]:

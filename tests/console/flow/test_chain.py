@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ops.flow import why
+from console.flow.chain import state_of
 
 IDLE: dict[str, Any] = {
     "active": True, "prefetch": 0, "in_hand": 0, "full": None, "window_open": True, "settled_seconds": None,
@@ -27,4 +27,4 @@ IDLE: dict[str, Any] = {
     ],
 )  # fmt: skip
 def test_what_a_consumer_waits_for(facts: dict[str, Any], text: str) -> None:
-    assert why._state({**IDLE, **facts}) == text
+    assert state_of({**IDLE, **facts}) == text

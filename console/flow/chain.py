@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ops.administration.processes import Facts, Processes
-from ops.errors import CommandError
-from ops.flow.asking import drained, held, on_rung, unread
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from penstock.text.durations import shown
 
+Facts = dict[str, Any]
 Line = tuple[int, str]
 """The depth in the chain, and the text at that depth."""
 
@@ -16,27 +18,70 @@ SHOWN_CONSUMERS = 10
 """Consumers listed of each queue; the rest are counted."""
 
 
-def explained(processes: Processes, connection: str) -> list[Line]:
-    """Return the reasons why a connection is held, or not read. CommandError if it is neither."""
-    return _Chain(processes).of(connection)
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is held in a node at a moment, and by what: the answers `held` and `unread` of its acceptors
+    (`acceptor.questions`), the rates of queues by slot (`console.flow.rates`), and the consumers of a queue that is a
+    cause: those of its shard (`shard.questions`), each with `whose`, the facts that its acceptor has of it, or None.
+    """
+
+    held: Iterable[Facts]
+    unread: Iterable[Facts]
+    rates: Mapping[int, Facts]
+    consumers: Callable[[Facts], list[Facts]]
+
+
+def explained(situation: Situation, connection: str) -> list[Line]:
+    """Return the reasons why a connection is held, or not read; none if it is neither."""
+    return _Chain(situation).of(connection)
+
+
+def queues_of(channels: Iterable[Facts]) -> dict[int, Facts]:
+    """Return the causes of held channels that are queues, by queue id."""
+    causes = (cause for channel in channels for cause in channel["causes"])
+    return {cause["id"]: cause for cause in causes if cause["kind"] == "queue"}
+
+
+def on_rung(rung: Facts) -> str:
+    """Describe the rung of its ladder that a channel is on."""
+    words = f"on rung {rung['name']} for {shown(rung['seconds'])}"
+    return words if rung["next_in"] is None else f"{words}, {rung['next']} in {shown(rung['next_in'])}"
+
+
+def state_of(consumer: Facts) -> str:
+    """Describe what a consumer has in hand, and what keeps it from more (`shard.questions`)."""
+    said = []
+    if not consumer["active"]:
+        said.append("its client has stopped deliveries (channel.flow)")
+    if consumer["prefetch"]:
+        full = consumer["in_hand"] >= consumer["prefetch"]
+        said.append(f"{'prefetch full: ' if full else ''}{consumer['in_hand']} of {consumer['prefetch']} unacked")
+    elif consumer["in_hand"]:
+        said.append(f"{consumer['in_hand']} unacked")
+    if consumer["full"]:
+        said.append(f"its {consumer['full']} is at its limit of unacked messages ({FULL[consumer['full']]})")
+    if not consumer["window_open"]:
+        said.append("its socket is full")
+    if consumer["settled_seconds"] is not None:
+        said.append(f"last ack {shown(consumer['settled_seconds'])} ago")
+    elif consumer["in_hand"]:
+        said.append("no ack yet")
+    return ", ".join(said) or "ready for more"
 
 
 class _Chain:
-    """A snapshot of a node, walked through from one connection on."""
+    """A situation, walked through from one connection on."""
 
-    def __init__(self, processes: Processes) -> None:
-        self._processes = processes
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
         self._held: dict[str, list[Facts]] = {}
-        channels = held(processes)
-        for channel in channels:
+        for channel in situation.held:
             self._held.setdefault(channel["connection"], []).append(channel)
-        causes = [cause for channel in channels for cause in channel["causes"]]
-        self._drained = drained(processes, {cause["slot"] for cause in causes if cause["kind"] == "queue"})
         self._passed: set[object] = set()
         self._lines: list[Line] = []
 
     def of(self, connection: str) -> list[Line]:
-        for found in unread(self._processes):
+        for found in self._situation.unread:
             if found["connection"] == connection:
                 self._say(
                     0, f"connection {connection} ({_client(found)}): not read for {shown(found['unread_seconds'])}"
@@ -44,8 +89,6 @@ class _Chain:
                 self._say(1, f"{found['reason']}: {found['bytes']} bytes")
         if connection in self._held:
             self._connection(connection, 0)
-        if not self._lines:
-            raise CommandError(f"connection {connection} is not held")
         return self._lines
 
     def _say(self, depth: int, text: str) -> None:
@@ -78,39 +121,29 @@ class _Chain:
             return
         if cause["shard"] is None:
             return
-        consumers = self._processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
+        consumers = self._situation.consumers(cause)
         if not consumers:
             self._say(depth, "it has no consumers")
             return
-        whose = self._whose(consumers)
         self._say(depth, f"{len(consumers)} consumers:" if len(consumers) > 1 else "1 consumer:")
-        consumers.sort(key=lambda consumer: -(consumer["settled_seconds"] or float("inf")))
-        for consumer in consumers[:SHOWN_CONSUMERS]:
-            self._consumer(consumer, whose.get(consumer["id"]), depth + 1)
+        slowest_first = sorted(consumers, key=lambda consumer: -(consumer["settled_seconds"] or float("inf")))
+        for consumer in slowest_first[:SHOWN_CONSUMERS]:
+            self._consumer(consumer, depth + 1)
         if len(consumers) > SHOWN_CONSUMERS:
             self._say(depth + 1, f"and {len(consumers) - SHOWN_CONSUMERS} more")
 
     def _rate(self, cause: Facts) -> str:
-        drained = self._drained.get(cause["slot"])
+        drained = self._situation.rates.get(cause["slot"])
         if drained is None or drained["drained_per_second"] <= 0:
             return "nothing leaves it"
         text = f"{drained['drained_per_second']:g} messages a second leave it"
         return text if drained["resumes_in"] is None else f"{text}: free in about {shown(drained['resumes_in'])}"
 
-    def _whose(self, consumers: list[Facts]) -> dict[int, Facts]:
-        """Return the facts that acceptors have of these consumers, by id."""
-        by_acceptor: dict[int, list[int]] = {}
-        for consumer in consumers:
-            if consumer["acceptor"] is not None:
-                by_acceptor.setdefault(consumer["acceptor"], []).append(consumer["id"])
-        found = (self._processes.ask("acceptor", index, "consumers", ids=ids) for index, ids in by_acceptor.items())
-        return {consumer["id"]: consumer for answer in found for consumer in answer}
-
-    def _consumer(self, consumer: Facts, known: Facts | None, depth: int) -> None:
-        name = "basic.get of a channel"
+    def _consumer(self, consumer: Facts, depth: int) -> None:
+        name, known = "basic.get of a channel", consumer["whose"]
         if known is not None:
             name = f"{known['tag']} of connection {known['connection']} ({known['client']}, {known['peer']})"
-        self._say(depth, f"{name}: {_state(consumer)}")
+        self._say(depth, f"{name}: {state_of(consumer)}")
         if known is not None and known["connection"] in self._held:
             if known["connection"] in self._passed:
                 self._say(depth + 1, f"connection {known['connection']} is held itself, see above: a circle")
@@ -120,23 +153,3 @@ class _Chain:
 
 def _client(found: Facts) -> str:
     return ", ".join(filter(None, (found["client"], f"user {found['user']}", found["peer"])))
-
-
-def _state(consumer: Facts) -> str:
-    said = []
-    if not consumer["active"]:
-        said.append("its client has stopped deliveries (channel.flow)")
-    if consumer["prefetch"]:
-        full = consumer["in_hand"] >= consumer["prefetch"]
-        said.append(f"{'prefetch full: ' if full else ''}{consumer['in_hand']} of {consumer['prefetch']} unacked")
-    elif consumer["in_hand"]:
-        said.append(f"{consumer['in_hand']} unacked")
-    if consumer["full"]:
-        said.append(f"its {consumer['full']} is at its limit of unacked messages ({FULL[consumer['full']]})")
-    if not consumer["window_open"]:
-        said.append("its socket is full")
-    if consumer["settled_seconds"] is not None:
-        said.append(f"last ack {shown(consumer['settled_seconds'])} ago")
-    elif consumer["in_hand"]:
-        said.append("no ack yet")
-    return ", ".join(said) or "ready for more"

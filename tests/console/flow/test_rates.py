@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ops.rates import rates
+from console.flow.rates import rates
 from penstock.memory.gauges import QueueGauge
 from tests.penstock.memory.gauges_file import reading
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ops.flow.incidents import events, incidents
+from console.flow.incidents import events, incidents
 from penstock.files.record_file import RecordFile, records_path
 
 

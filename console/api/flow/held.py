@@ -1,0 +1,75 @@
+"""Held producers: who they are, what they wait for, and why there is no room there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from console.api.flow.situations import consumers_of, rates_of, reached
+from console.broker import Broker, Facts
+from console.flow.chain import explained, queues_of
+from console.flow.graph import MOST, graph
+from console.http.access import Called
+from console.http.answers import answer
+from console.http.errors import HttpError
+from console.http.listing import Listed, listed
+from console.http.segments import Segment
+
+router = APIRouter(prefix="/api/flow", tags=["flow"])
+
+
+@router.get("/held")
+async def held(caller: Called, wanted: Listed) -> Response:
+    """The held channels, those held for the longest first, with their causes."""
+    channels = [each for each in await caller.broker.held() if caller.sees(each["vhost"])]
+    return listed(with_rates(caller.broker, channels), wanted)
+
+
+@router.get("/why/{connection}")
+async def why(caller: Called, connection: Segment) -> Response:
+    """Why a connection is held: what it waits for, which consumers should make room there, what keeps them from it."""
+    situation = await reached(caller.broker, connection)
+    if not any(each["connection"] == connection and caller.sees(each["vhost"]) for each in situation.held):
+        raise HttpError(404, f"connection {connection} is not held")
+    return answer({"lines": [{"depth": depth, "text": text} for depth, text in explained(situation, connection)]})
+
+
+@router.get("/graph")
+async def picture(caller: Called) -> Response:
+    """Producers, exchanges, queues and consumers as a graph, with what is saturated lit (`console.flow.graph`)."""
+    broker = caller.broker
+    publishing = [each for each in await broker.ask_acceptors("publishing") if caller.sees(each["vhost"])]
+    channels = [each for each in await broker.held() if caller.sees(each["vhost"])]
+    ids = {id for each in publishing for route in each["routes"] for id in route["queues"]}
+    gauges = {id: gauge for id in ids if (gauge := broker.gauge(id)) is not None}
+    consumers = {id: await consumers_of(broker, cause) for id, cause in [*queues_of(channels).items()][:MOST]}
+    return answer({"now": round(time.time() * 1000), **graph(publishing, channels, gauges, consumers).facts()})
+
+
+def with_rates(broker: Broker, channels: Iterable[Facts]) -> list[Facts]:
+    """Return held channels whose causes say how fast the queue drains, and when it resumes."""
+    now = time.time()
+    found = []
+    for channel in channels:
+        causes = []
+        for cause in channel["causes"]:
+            more: Facts = {}
+            if cause["kind"] == "queue" and (rates := rates_of(broker, cause["id"])) is not None:
+                more = {name: rates[name] for name in ("published_per_second", "drained_per_second", "resumes_in")}
+                more |= marks_of(broker, cause["id"])
+            elif cause.get("until") is not None:
+                more = {"resumes_in": round(max(cause["until"] - now, 0.0), 1)}
+            causes.append({**cause, **more})
+        found.append({**channel, "causes": causes})
+    return found
+
+
+def marks_of(broker: Broker, id: int) -> Facts:
+    """Return the depth of a queue, and its marks, in messages."""
+    gauge = broker.gauge(id)
+    if gauge is None:
+        return {}
+    return {"depth": gauge.ready + gauge.unacked, "stop": gauge.marks.stop_count, "resume": gauge.marks.resume_count}

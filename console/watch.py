@@ -1,0 +1,152 @@
+"""Looks at the node for those who follow its flow control, as long as there are any.
+
+idle ──subscribe──▶ looking, every LOOK_SECONDS ──(the last one leaves)──▶ idle
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from console.broker import Broker, Facts
+from console.flow.chain import queues_of
+from console.flow.feed import Event, Feed
+from penstock.control.control import Refusal
+from penstock.node import clock
+from penstock.node.logs import get_logger
+
+log = get_logger()
+
+LOOK_SECONDS = 0.25
+WAITING_MOST = 1000
+"""Events that wait for one follower; beyond that it gets a snapshot instead."""
+FOLLOWERS_MOST = 100
+
+
+class Follower:
+    """Somebody who follows: `sees` tells which vhosts."""
+
+    def __init__(self, sees: Callable[[str], bool]) -> None:
+        self.sees = sees
+        self.events: asyncio.Queue[Event | None] = asyncio.Queue(WAITING_MOST)
+        self.has_missed = False
+
+    def give(self, events: Iterable[Event]) -> None:
+        """Have events wait for the follower."""
+        for event in events:
+            if event.vhost is None or self.sees(event.vhost):
+                try:
+                    self.events.put_nowait(event)
+                except asyncio.QueueFull:
+                    self.has_missed = True
+                    return
+
+    def forget(self) -> None:
+        """Drop what waits, as a snapshot replaces it."""
+        self.has_missed = False
+        while not self.events.empty():
+            self.events.get_nowait()
+
+
+class Watch:
+    """The followers of one node."""
+
+    def __init__(self, broker: Broker, describe: Callable[[Iterable[Facts]], list[Facts]]) -> None:
+        """`describe` adds to held channels what else they are shown with."""
+        self._broker = broker
+        self._describe = describe
+        self._feed = Feed()
+        self._followers: set[Follower] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many followers as there may be."""
+        return len(self._followers) >= FOLLOWERS_MOST
+
+    async def subscribe(self, follower: Follower, last: int | None) -> list[Event]:
+        """Add a follower; return what it has missed since an event, or a snapshot."""
+        if self._task is None:
+            self._feed = Feed()
+            await self._look()
+            self._task = asyncio.get_running_loop().create_task(self._keep_looking())
+        self._followers.add(follower)
+        missed = None if last is None else self._feed.since(last)
+        if missed is None:
+            return [self.snapshot(follower)]
+        return [event for event in missed if event.vhost is None or follower.sees(event.vhost)]
+
+    def snapshot(self, follower: Follower) -> Event:
+        """Return the present state, as far as a follower sees it."""
+        facts = self._feed.snapshot(_milliseconds())
+        for kind in ("held", "queues"):
+            facts[kind] = [each for each in facts[kind] if follower.sees(each["vhost"])]
+        return Event(facts["seq"], "snapshot", None, facts)
+
+    def leave(self, follower: Follower) -> None:
+        """Remove a follower."""
+        self._followers.discard(follower)
+        if not self._followers and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def close(self) -> None:
+        """End all followers' streams."""
+        for follower in self._followers:
+            with suppress(asyncio.QueueFull):
+                follower.events.put_nowait(None)
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self._look()
+            except (OSError, Refusal) as error:  # an acceptor is starting or stopping
+                log.debug("held channels cannot be seen", problem=str(error))
+
+    async def _look(self) -> None:
+        broker = self._broker
+        broker.sampler.wake()
+        held = await broker.held()
+        queues = [facts for cause in queues_of(held).values() if (facts := _queue(broker, cause)) is not None]
+        events = self._feed.update(self._describe(held), queues, _stops(broker), _milliseconds())
+        for follower in self._followers:
+            follower.give(events)
+
+
+def _queue(broker: Broker, cause: Facts) -> Facts | None:
+    gauge = broker.gauge(cause["id"])
+    if gauge is None:
+        return None
+    return {
+        "vhost": cause["vhost"],
+        "name": cause["name"],
+        "depth": gauge.ready + gauge.unacked,
+        "stop": gauge.marks.stop_count,
+        "resume": gauge.marks.resume_count,
+        "saturated": gauge.saturated,
+    }
+
+
+def _stops(broker: Broker) -> list[Facts]:
+    """Return the stops by hand, their times in seconds since 1970."""
+    ahead = clock.wall_ahead_us() / 1e6
+    names = ("number", "vhost", "exchange", "key", "queue", "user", "connection", "author", "reason")
+    return [
+        {
+            **{name: getattr(stop, name) for name in names},
+            "since": round(stop.since + ahead, 3),
+            "until": None if stop.until is None else round(stop.until + ahead, 3),
+        }
+        for stop in broker.topology.stops.values()
+    ]
+
+
+def _milliseconds() -> int:
+    return round(time.time() * 1000)
