@@ -20,6 +20,8 @@ from console.http.segments import Segment
 
 router = APIRouter(prefix="/api/flow", tags=["flow"])
 
+RATES = ("published_per_second", "drained_per_second", "resumes_in")
+
 
 @router.get("/held")
 async def held(caller: Called, wanted: Listed) -> Response:
@@ -57,9 +59,9 @@ def with_rates(broker: Broker, channels: Iterable[Facts]) -> list[Facts]:
         causes = []
         for cause in channel["causes"]:
             more: Facts = {}
-            if cause["kind"] == "queue" and (rates := rates_of(broker, cause["id"])) is not None:
-                more = {name: rates[name] for name in ("published_per_second", "drained_per_second", "resumes_in")}
-                more |= marks_of(broker, cause["id"])
+            if cause["kind"] == "queue":
+                rates = rates_of(broker, cause["id"]) or {}
+                more = {name: rates.get(name) for name in RATES} | marks_of(broker, cause["id"])
             elif cause.get("until") is not None:
                 more = {"resumes_in": round(max(cause["until"] - now, 0.0), 1)}
             causes.append({**cause, **more})
