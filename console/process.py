@@ -39,6 +39,8 @@ RECORD_SECONDS = 1.0
 SWEEP_SECONDS = 300.0
 """Between sweeps of the files of dead writers and of files beyond the limit; sooner when a process dies."""
 SETTLE_SECONDS = 1.0
+NICENESS = 10
+"""On a busy machine the processes that serve AMQP come first: to these 10 the kernel gives a ninth of their time."""
 
 
 class Console:
@@ -196,4 +198,5 @@ async def serve(runtime: Path, index: int, incarnation: int, descriptors: Sequen
 def main(runtime: Path, index: int, incarnation: int, *descriptors: int) -> None:
     """Run the console process, with the descriptors of its listening sockets."""
     process.enter(runtime, "console", index)
+    os.nice(NICENESS)
     asyncio.run(serve(runtime, index, incarnation, descriptors))
