@@ -2,6 +2,7 @@
 
     question    arguments   answer
     connections             as in `acceptor.amqp.listing`
+    terms       connections {connection: {client_properties, frame_max, channel_max}} of those that are open
     all_consumers           as in `acceptor.amqp.listing`
     channels                as in `acceptor.amqp.listing`
     publishing              as in `acceptor.holding.publishing_channels`
@@ -64,6 +65,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
     """Return the questions by name, each with its function and the types of its arguments."""
     return {
         "connections": (lambda: listing.connections(core.state), {}),
+        "terms": (partial(listing.terms, core.state), {"connections": list}),
         "channels": (lambda: listing.channels(core.state), {}),
         "all_consumers": (lambda: listing.consumers(core.state), {}),
         "close": (partial(listing.close, core.state), {"connection": str, "reason": str}),

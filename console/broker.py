@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from console.foreign import ForeignArguments
 from console.metrics.reading import Reading
 from console.processors import Processors
 from console.sampler import Sampler
@@ -20,8 +21,9 @@ from penstock.control.asking import ask
 from penstock.control.audit import Audit
 from penstock.memory.gauges import READY, Gauges, QueueGauge
 from penstock.node import clock
-from penstock.node.node import Node
+from penstock.node.node import Node, node_name
 from penstock.node.runtime_paths import Role
+from penstock.process.node_memory import NodeMemory
 from router.model.topology import Topology
 
 Facts = dict[str, Any]
@@ -51,8 +53,15 @@ class Broker:
         self.audit = audit
         self.sampler = Sampler(gauges, time.monotonic)
         self.processors = Processors(time.monotonic)
+        self.memory = NodeMemory(gauges)
+        self.foreign = ForeignArguments(topology, self.administer)
         self.settings: Mapping[str, Any] = node.settings.model_dump(mode="json")
         self._turns = asyncio.Semaphore(REQUESTS)
+
+    @property
+    def name(self) -> str:
+        """The node's name in the form of RabbitMQ's."""
+        return node_name()
 
     @property
     def now(self) -> float:

@@ -9,7 +9,7 @@ is kept for as long as it is sampled, up to `KEPT` samples; that of a queue from
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from mmap import mmap
 from typing import NamedTuple
 
@@ -80,10 +80,18 @@ class Sampler:
 
     def rate(self, id: int, count: Callable[[QueueGauge], int]) -> float:
         """Return by how much a count of a queue has grown a second, lately."""
+        return max(self.slope(id, count), 0.0)
+
+    def slope(self, id: int, number: Callable[[QueueGauge], int]) -> float:
+        """Return by how much a number of a queue has changed a second, lately; negative if it falls."""
         pair = self.pair(id)
         if pair is None or pair.at <= pair.before_at:
             return 0.0
-        return max(count(pair.now) - count(pair.before), 0) / (pair.at - pair.before_at)
+        return (number(pair.now) - number(pair.before)) / (pair.at - pair.before_at)
+
+    def latest(self) -> Iterator[QueueGauge]:
+        """Return the last reading of each queue; empty while it is asleep."""
+        return (pair.now for pair in self._pairs.values())
 
     def course(self, id: int) -> list[Sample]:
         """Return the course of a queue since it was first asked for, the oldest sample first."""

@@ -21,6 +21,7 @@ from penstock.control.control import Refusal, refused
 from penstock.node.logs import get_logger
 from router.authority import queue_arguments, vhosts
 from router.authority.authority import Authority
+from router.authority.checks import EXCHANGE_ARGUMENTS
 from router.authority.hold_offs import forget_expired
 from router.authority.ledger import Step
 from router.authority.operations import Malformed, Outcome, perform
@@ -29,9 +30,8 @@ from router.commands.administration import Administration, check_vhost
 from router.commands.moves import MOVE, MOVE_ARGUMENTS
 from router.commands.registry import NOT_AUDITED, check_arguments, execute
 from router.commands.stops import lift_expired
-from router.model.hashing import HASH_HEADER, HASH_PROPERTY
 from router.model.record_kind import Change
-from router.model.records import DELAYED_TYPE, Exchange, Queue
+from router.model.records import Exchange, Queue
 from router.storage.recent import Recent
 from router.storage.store import Store
 
@@ -40,8 +40,6 @@ log = get_logger()
 SNAPSHOT = "snapshot"
 LIST_OF_FOUR = b"\x94"
 """The first byte of a list of four in msgpack."""
-
-EXCHANGE_ARGUMENTS = frozenset(("alternate-exchange", DELAYED_TYPE, HASH_HEADER, HASH_PROPERTY))
 
 DECLARED: dict[str, tuple[int, frozenset[str]]] = {
     record_type.record_kind.name: (1 + record_type.record_kind.fields.index("arguments"), known)

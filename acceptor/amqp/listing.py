@@ -35,6 +35,32 @@ def connections(state: AcceptorState) -> list[dict[str, Any]]:
     ]
 
 
+def terms(state: AcceptorState, connections: list[Any]) -> dict[str, dict[str, Any]]:
+    """Return, for those of these connections that are open, what their clients have said about themselves, and the
+    limits agreed with them.
+    """
+    wanted = set(map(str, connections))
+    return {
+        connection.id: {
+            "client_properties": _texts(connection.client.properties),
+            "frame_max": connection.frame_max,
+            "channel_max": connection.channel_max,
+        }
+        for connection in _open(state)
+        if connection.id in wanted
+    }
+
+
+def _texts(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return client-properties with their bytes as text."""
+    return {
+        name: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+        for name, value in (
+            (name, _texts(each) if isinstance(each, dict) else each) for name, each in properties.items()
+        )
+    }
+
+
 def channels(state: AcceptorState) -> list[dict[str, Any]]:
     """Return the channels of open connections, those of the oldest connection first, with their modes and messages."""
     return [
@@ -64,6 +90,7 @@ def consumers(state: AcceptorState) -> list[dict[str, Any]]:
             "prefetch": consumer.prefetch,
             "priority": consumer.priority,
             "exclusive": consumer.exclusive,
+            "elected": consumer.elected,
         }
         for connection in _open(state)
         for channel in connection.channels.values()

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from console.api.bindings import facts as binding_facts
+from console.api.bindings import of_queue as bindings_of_queue
+from console.api.clients import connection_names, consumer_facts
+from console.api.samples import Sampled, Spans
+from console.api.totals import of_queue
 from console.broker import Broker, Facts
 from console.http.access import Called
 from console.http.answers import answer
+from console.http.caller import Caller
 from console.http.errors import not_found
-from console.http.listing import Listed, listed
+from console.http.listing import Listed, chosen, listed
 from console.http.segments import Segment
+from penstock.limits.features import QueueFeatures
 from penstock.memory.gauges import QueueGauge
-from router.model.records import Queue
+from router.model.policies import combined
+from router.model.records import Policy, Queue
 
 router = APIRouter(prefix="/api", tags=["queues"])
-
-COUNTS: dict[str, Callable[[QueueGauge], int]] = {
-    "publish": attrgetter("counters.published"),
-    "deliver_get": attrgetter("counters.delivered"),
-    "ack": attrgetter("counters.acked"),
-    "redeliver": attrgetter("counters.redelivered"),
-}
-"""The counts of a queue by RabbitMQ's names."""
 
 
 @router.get("/queues")
 async def all_queues(caller: Called, wanted: Listed) -> Response:
     """The queues of all vhosts that the user sees."""
     broker = caller.broker
+    await broker.foreign.refresh()
     return listed([facts(broker, queue) for queue in broker.topology.queues() if caller.sees(queue.vhost)], wanted)
 
 
@@ -40,20 +40,53 @@ async def queues_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> Res
     """The queues of a vhost."""
     caller.must_see(vhost)
     broker = caller.broker
+    await broker.foreign.refresh()
     return listed([facts(broker, queue) for queue in broker.topology.queues_in(vhost)], wanted)
 
 
 @router.get("/queues/{vhost}/{name}")
-async def one_queue(caller: Called, vhost: Segment, name: Segment) -> Response:
-    """A queue."""
+async def one_queue(caller: Called, vhost: Segment, name: Segment, spans: Sampled, wanted: Listed) -> Response:
+    """A queue, with its consumers, and the connection that owns it if it is exclusive."""
+    queue = _seen(caller, vhost, name)
+    broker = caller.broker
+    await broker.foreign.refresh()
+    found = {
+        **facts(broker, queue, spans),
+        "consumer_details": [
+            consumer_facts(broker, each)
+            for each in await broker.ask_acceptors("all_consumers")
+            if (each["vhost"], each["queue"]) == (vhost, name)
+        ],
+        "deliveries": [],
+        "incoming": [],
+    }
+    if queue.owner is not None:
+        found["owner_pid_details"] = await _owner(broker, queue.owner)
+    return answer(chosen(found, wanted.paths))
+
+
+@router.get("/queues/{vhost}/{name}/bindings")
+async def bindings(caller: Called, vhost: Segment, name: Segment, wanted: Listed) -> Response:
+    """The bindings of a queue, the implied one to the default exchange included."""
+    queue = _seen(caller, vhost, name)
+    return listed([binding_facts(each) for each in bindings_of_queue(caller.broker.topology, queue)], wanted)
+
+
+def _seen(caller: Caller, vhost: str, name: str) -> Queue:
+    """Return a queue that the user sees. HttpError if there is none."""
     caller.must_see(vhost)
     queue = caller.broker.topology.queue(vhost, name)
     if queue is None:
         raise not_found()
-    return answer(facts(caller.broker, queue))
+    return queue
 
 
-def facts(broker: Broker, queue: Queue) -> Facts:
+async def _owner(broker: Broker, connection: str) -> Facts:
+    owner = next((each for each in await broker.ask_acceptors("connections") if each["connection"] == connection), None)
+    return {} if owner is None else connection_names(owner)
+
+
+def facts(broker: Broker, queue: Queue, spans: Spans | None = None) -> Facts:
     """Return a queue as RabbitMQ's management shows it, and under "flow" its marks and state."""
     gauge = broker.gauges.queue_read(queue.slot)
     if gauge is not None and gauge.queue_id != queue.queue_id:
@@ -64,31 +97,40 @@ def facts(broker: Broker, queue: Queue) -> Facts:
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
-        "arguments": dict(queue.arguments),
-        "type": "classic",
-        "node": f"penstock@{broker.node.telemetry_name}",
+        "arguments": dict(broker.foreign.all_of(queue)),
+        "type": QueueFeatures.from_wire(queue.features).type,
+        "node": broker.name,
         "policy": queue.policy,
         "operator_policy": queue.operator_policy,
+        "effective_policy_definition": definition_of(broker, queue),
         "state": "running" if gauge is not None else "down",
     }
-    return found if gauge is None else {**found, **_counted(broker, gauge)}
+    return found if gauge is None else {**found, **_counted(broker, gauge, spans)}
 
 
-def _counted(broker: Broker, gauge: QueueGauge) -> Facts:
-    stats: Facts = {}
-    for name, count in COUNTS.items():
-        stats[name] = count(gauge)
-        stats[f"{name}_details"] = {"rate": broker.sampler.rate(gauge.queue_id, count)}
-    marks = gauge.marks
+def definition_of(broker: Broker, queue: Queue) -> dict[str, Any]:
+    """Return the definition of the policies that govern a queue, merged."""
+
+    def named(name: str | None, *, operator: bool) -> Policy | None:
+        return None if name is None else broker.topology.policy(queue.vhost, name, operator=operator)
+
+    return combined(named(queue.policy, operator=False), named(queue.operator_policy, operator=True))
+
+
+def _counted(broker: Broker, gauge: QueueGauge, spans: Spans | None) -> Facts:
+    marks, nbytes = gauge.marks, gauge.ready_bytes + gauge.unacked_bytes
     return {
-        "messages": gauge.ready + gauge.unacked,
-        "messages_ready": gauge.ready,
-        "messages_unacknowledged": gauge.unacked,
-        "message_bytes": gauge.ready_bytes + gauge.unacked_bytes,
+        **of_queue(broker, gauge, spans),
+        "message_bytes": nbytes,
         "message_bytes_ready": gauge.ready_bytes,
         "message_bytes_unacknowledged": gauge.unacked_bytes,
-        "memory": gauge.ready_bytes + gauge.unacked_bytes,
+        "memory": nbytes,
         "consumers": gauge.consumers,
-        "message_stats": stats,
-        "flow": {**marks._asdict(), "saturated": gauge.saturated, "flow_epoch": gauge.flow_epoch},
+        "flow": {
+            **marks._asdict(),
+            "saturated": gauge.saturated,
+            "flow_epoch": gauge.flow_epoch,
+            "whole_bytes": gauge.whole_bytes,
+            "dropped": gauge.counters.dropped,
+        },
     }

@@ -15,6 +15,7 @@ from typing import Any
 
 from console.broker import Broker, Facts
 from console.http.errors import HttpError, not_found
+from penstock.node.runtime_paths import Role
 from router.model.users import Right
 
 ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT = "administrator", "monitoring", "policymaker", "management"
@@ -101,6 +102,10 @@ class Caller:
     async def command(self, command: str, **arguments: Any) -> Any:
         """Have an acceptor carry out a command in this user's name."""
         return await self._carried_out(self.broker.command(command, **arguments), command, arguments)
+
+    async def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
+        """Have one process do something in this user's name."""
+        return await self._carried_out(self.broker.ask(role, index, question, **arguments), question, arguments)
 
     async def _carried_out(self, answer: Any, command: str, arguments: Facts) -> Any:
         outcome = "done"

@@ -10,7 +10,7 @@ A regular expression is matched by RE2, whose time is bounded by its length and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -78,6 +78,21 @@ def listed(
             "total_count": len(rows),
         }
     )
+
+
+async def listed_with(
+    rows: Sequence[Facts], wanted: Listing, more: Callable[[list[Facts]], Awaitable[list[Facts]]]
+) -> Response:
+    """The same, where `more` asks other processes."""
+    shown: list[Facts] = []
+
+    def note(found: list[Facts]) -> list[Facts]:
+        shown.extend(found)
+        return found
+
+    listed(rows, wanted, note)
+    complete = await more(shown)
+    return listed(rows, wanted, lambda _: complete)
 
 
 def chosen(row: Facts, paths: list[list[str]]) -> Facts:

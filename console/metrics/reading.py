@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any
 import psutil
 
 from penstock.memory.gauges import UNSTARTED, Counters, Gauges, Measures, Process, QueueGauge
+from penstock.node.node import node_name
 from penstock.node.runtime_paths import Role
 from penstock.process.node_memory import private_memory
 
@@ -43,7 +43,7 @@ class Reading:
     @cached_property
     def node(self) -> str:
         """The node's name, as clients see it."""
-        return f"penstock@{socket.gethostname()}"
+        return node_name()
 
     @cached_property
     def processes(self) -> list[Process]:

@@ -20,7 +20,7 @@ from penstock.node.runtime_paths import Role, RuntimePaths
 if TYPE_CHECKING:
     from penstock.settings import Settings
 
-__all__ = ["NODE_FILE", "Node", "Role", "places_of"]
+__all__ = ["NODE_FILE", "Node", "Role", "node_name", "places_of"]
 
 NODE_FILE = "node.json"
 
@@ -148,3 +148,8 @@ def places_of(shards: Iterable[int], spare: int) -> int:
 def machine_name() -> str:
     """Return the machine's name without characters unfit for a file name."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
+
+
+def node_name() -> str:
+    """Return the node's name in the form of RabbitMQ's, as clients of its metrics and its API see it."""
+    return f"penstock@{machine_name()}"

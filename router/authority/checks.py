@@ -5,13 +5,16 @@ from __future__ import annotations
 from penstock.amqp.errors import AMQPError, amqp_error
 from router.authority import equivalence, queue_arguments
 from router.model.delaying import delay_queue_of
-from router.model.hashing import CONSISTENT_HASH, check_hashed
+from router.model.hashing import CONSISTENT_HASH, HASH_HEADER, HASH_PROPERTY, check_hashed
 from router.model.matching import INDEXES
 from router.model.records import DEFAULT_EXCHANGE, DELAYED_MESSAGE, DELAYED_TYPE, Arguments, Exchange, Queue
 
 RESERVED = "amq."
 NAME_BYTES_MAX = 255
 """A name is a short string (AMQP 0-9-1, 4.2.5.3)."""
+
+EXCHANGE_ARGUMENTS = frozenset(("alternate-exchange", DELAYED_TYPE, HASH_HEADER, HASH_PROPERTY))
+"""The arguments of exchanges with a meaning; others are only accepted and kept."""
 
 
 def stripped(name: str) -> str:

@@ -1,20 +1,25 @@
-"""Commands on exchanges and bindings: names, arguments, results.
+"""Commands on exchanges and bindings, and on the arguments of declarations: names, arguments, results.
 
-    command        arguments      result
-    exchange_list  vhost | None   [{vhost, name, type, durable, auto_delete, internal, alternate, policy, arguments}, …]
-    binding_list   vhost | None   [{vhost, source, kind, destination, key, arguments}, …]
+    command            arguments      result
+    exchange_list      vhost | None   [{vhost, name, type, durable, auto_delete, internal, alternate, policy,
+                                      arguments}, …]
+    binding_list       vhost | None   [{vhost, source, kind, destination, key, arguments}, …]
+    foreign_arguments                 {exchanges, queues: [[vhost, name, arguments], …]}
 
-`arguments` are text. The default exchange and its implied bindings are not listed.
+In lists `arguments` are text. The default exchange and its implied bindings are not listed. Foreign arguments have no
+meaning here: only the router keeps them, for those who look them up.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from router.authority.checks import EXCHANGE_ARGUMENTS
+from router.authority.queue_arguments import KNOWN
 from router.commands.administration import Administration, check_vhost
-from router.model.records import Arguments, Exchange
+from router.model.records import Arguments, Exchange, Queue
 
 
 def exchange_list(administration: Administration, vhost: str | None) -> list[dict[str, Any]]:
@@ -38,6 +43,30 @@ def binding_list(administration: Administration, vhost: str | None) -> list[dict
             key=lambda binding: (binding.kind, binding.destination, binding.key),
         )
     ]
+
+
+def foreign_arguments(administration: Administration) -> dict[str, list[Any]]:
+    """Return the arguments without a meaning of all exchanges and queues that have any."""
+    topology = administration.ledger.topology
+    exchanges = (exchange for vhost in topology.vhosts() for exchange in topology.exchanges_in(vhost))
+    return {"exchanges": _foreign(exchanges, EXCHANGE_ARGUMENTS), "queues": _foreign(topology.queues(), KNOWN)}
+
+
+def _foreign(declared: Iterable[Exchange | Queue], known: frozenset[str]) -> list[Any]:
+    return [
+        [each.vhost, each.name, {name: _shown(value) for name, value in each.arguments.items() if name not in known}]
+        for each in declared
+        if not known.issuperset(each.arguments)
+    ]
+
+
+def _shown(value: Any) -> Any:
+    """Return a value of a field table as JSON shows it."""
+    if isinstance(value, dict):
+        return {str(name): _shown(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    return value if isinstance(value, str | bool | int | float | None) else _word(value)
 
 
 def words(arguments: Arguments) -> str:
@@ -66,4 +95,5 @@ def _exchanges(administration: Administration, vhost: str | None) -> Iterator[Ex
 COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "exchange_list": (exchange_list, {"vhost": (str, type(None))}),
     "binding_list": (binding_list, {"vhost": (str, type(None))}),
+    "foreign_arguments": (foreign_arguments, {}),
 }

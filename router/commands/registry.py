@@ -112,7 +112,7 @@ NOT_AUDITED = frozenset(
     {
         "vhost_list", "user_list", "permission_list", "topic_permission_list", "limits_list", "policy_list",
         "policy_try", "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement",
-        "rebalance_lease", "rebalance_hold", "exchange_list", "binding_list",
+        "rebalance_lease", "rebalance_hold", "exchange_list", "binding_list", "foreign_arguments",
     }
 )  # fmt: skip
 """Commands without an audit record: they change nothing, or (`rebalance_hold`) come every few seconds."""

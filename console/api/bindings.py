@@ -1,0 +1,173 @@
+"""Bindings. Every queue has an implied one, from the default exchange by its own name.
+
+A binding has no name, so paths name it by its routing key, percent-encoded twice, and if it has arguments by their hash
+after a "~": its `properties_key`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from console.broker import Facts
+from console.http.access import Called
+from console.http.answers import answer
+from console.http.caller import Caller
+from console.http.errors import not_found
+from console.http.listing import Listed, listed
+from console.http.segments import Segment
+from penstock.text.utf8 import readable
+from router.model.delaying import is_delay_queue
+from router.model.records import DEFAULT_EXCHANGE, Binding, Exchange, Kind, Queue
+from router.model.topology import Topology
+
+router = APIRouter(prefix="/api", tags=["bindings"])
+
+NO_KEY = "~"
+"""Stands for an empty routing key without arguments."""
+HASH_BYTES = 6
+KINDS: dict[str, Kind] = {"q": "queue", "e": "exchange"}
+
+
+@router.get("/bindings")
+async def all_bindings(caller: Called, wanted: Listed) -> Response:
+    """The bindings in all vhosts that the user sees."""
+    topology = caller.broker.topology
+    return listed([facts(each) for vhost in caller.vhosts() for each in in_vhost(topology, vhost)], wanted)
+
+
+@router.get("/bindings/{vhost}")
+async def bindings_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> Response:
+    """The bindings in a vhost."""
+    caller.must_see(vhost)
+    return listed([facts(each) for each in in_vhost(caller.broker.topology, vhost)], wanted)
+
+
+@router.get("/bindings/{vhost}/e/{source}/{kind}/{destination}")
+async def bindings_between(
+    caller: Called, vhost: Segment, source: str, kind: str, destination: Segment, wanted: Listed
+) -> Response:
+    """The bindings between an exchange and a queue ("q") or another exchange ("e")."""
+    return listed([facts(each) for each in between(caller, vhost, source, kind, destination)], wanted)
+
+
+@router.get("/bindings/{vhost}/e/{source}/{kind}/{destination}/{key}")
+async def one_binding(
+    caller: Called, vhost: Segment, source: str, kind: str, destination: Segment, key: Segment
+) -> Response:
+    """A binding, by its properties_key."""
+    return answer(facts(named(caller, vhost, source, kind, destination, key)))
+
+
+# Looking up
+
+
+def between(caller: Caller, vhost: str, source: str, kind: str, destination: str) -> list[Binding]:
+    """Return the bindings between an exchange and a destination, which a path names. HttpError if one of them does not
+    exist.
+    """
+    caller.must_see(vhost)
+    topology, name = caller.broker.topology, unquote_to_bytes(source).decode("utf-8", "surrogateescape")
+    exchange = topology.exchange(vhost, DEFAULT_EXCHANGE if name == "amq.default" else name)
+    queue = topology.queue(vhost, destination) if kind == "q" else None
+    if kind not in KINDS or exchange is None:
+        raise not_found()
+    if (queue if kind == "q" else topology.exchange(vhost, destination)) is None:
+        raise not_found()
+    if exchange.name == DEFAULT_EXCHANGE:
+        return [] if queue is None else [*_implied([queue])]
+    bindings = topology.bindings_to(vhost, KINDS[kind], destination)
+    return ordered(each for each in bindings if each.source == exchange.name)
+
+
+def named(caller: Caller, vhost: str, source: str, kind: str, destination: str, key: str) -> Binding:
+    """Return the binding with a properties_key, which may be encoded once or twice. HttpError if there is none."""
+    for binding in between(caller, vhost, source, kind, destination):
+        if key in (properties_key(binding), _plain_key(binding)):
+            return binding
+    raise not_found()
+
+
+def in_vhost(topology: Topology, vhost: str) -> Iterator[Binding]:
+    """Return all bindings in a vhost, the implied ones first."""
+    yield from from_exchange(topology, _default(topology, vhost))
+    for exchange in sorted(topology.exchanges_in(vhost), key=lambda exchange: exchange.name):
+        yield from ordered(topology.bindings_from(vhost, exchange.name))
+
+
+def from_exchange(topology: Topology, exchange: Exchange) -> list[Binding]:
+    """Return the bindings from an exchange; from the default one the implied ones."""
+    if exchange.name != DEFAULT_EXCHANGE:
+        return ordered(topology.bindings_from(exchange.vhost, exchange.name))
+    return ordered(_implied(topology.queues_in(exchange.vhost)))
+
+
+def of_queue(topology: Topology, queue: Queue) -> list[Binding]:
+    """Return the bindings of a queue, the implied one first."""
+    return [*_implied([queue]), *ordered(topology.bindings_to(queue.vhost, "queue", queue.name))]
+
+
+def ordered(bindings: Iterable[Binding]) -> list[Binding]:
+    """Return bindings in the order of their sources, destinations and keys."""
+    return sorted(bindings, key=lambda each: (each.source, each.kind, each.destination, each.key, len(each.arguments)))
+
+
+def _default(topology: Topology, vhost: str) -> Exchange:
+    exchange = topology.exchange(vhost, DEFAULT_EXCHANGE)
+    assert exchange is not None  # every vhost has it
+    return exchange
+
+
+def _implied(queues: Iterable[Queue]) -> Iterator[Binding]:
+    for queue in queues:
+        if not is_delay_queue(queue.name):
+            yield Binding(queue.vhost, DEFAULT_EXCHANGE, "queue", queue.name, queue.name, {})
+
+
+# As RabbitMQ's management shows them
+
+
+def facts(binding: Binding) -> Facts:
+    """Return a binding as RabbitMQ's management shows it."""
+    return {
+        "source": binding.source,
+        "vhost": binding.vhost,
+        "destination": binding.destination,
+        "destination_type": binding.kind,
+        "routing_key": binding.key,
+        "arguments": dict(binding.arguments),
+        "properties_key": properties_key(binding),
+    }
+
+
+def properties_key(binding: Binding) -> str:
+    """Return the text that names a binding among those between the same exchange and destination."""
+    if not binding.key and not binding.arguments:
+        return NO_KEY
+    encoded = quote(binding.key.encode("utf-8", "surrogateescape"), safe="")
+    return encoded + _hash_of(binding)
+
+
+def _plain_key(binding: Binding) -> str:
+    """Return the same with the routing key as it is."""
+    return binding.key + _hash_of(binding)
+
+
+def _hash_of(binding: Binding) -> str:
+    if not binding.arguments:
+        return ""
+    text = json.dumps(readable(_named_values(binding.arguments)), sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode()).digest()[:HASH_BYTES]
+    return NO_KEY + urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _named_values(arguments: Any) -> list[list[Any]]:
+    """Return arguments with the types of their values: true and 1 differ."""
+    return [[name, type(arguments[name]).__name__, arguments[name]] for name in sorted(arguments)]
