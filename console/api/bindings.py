@@ -11,7 +11,7 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -30,6 +30,8 @@ from router.model.topology import Topology
 
 router = APIRouter(prefix="/api", tags=["bindings"])
 
+DEFAULT_NAME = "amq.default"
+"""The name of the default exchange in paths."""
 NO_KEY = "~"
 """Stands for an empty routing key without arguments."""
 HASH_BYTES = 6
@@ -50,9 +52,21 @@ async def bindings_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> R
     return listed([facts(each) for each in in_vhost(caller.broker.topology, vhost)], wanted)
 
 
+@router.get("/bindings/{vhost}/e//{kind}/{destination}")
+async def implied_bindings(caller: Called, vhost: Segment, kind: str, destination: Segment, wanted: Listed) -> Response:
+    """The bindings between the default exchange, whose name is empty, and a queue."""
+    return listed([facts(each) for each in between(caller, vhost, DEFAULT_EXCHANGE, kind, destination)], wanted)
+
+
+@router.get("/bindings/{vhost}/e//{kind}/{destination}/{key}")
+async def implied_binding(caller: Called, vhost: Segment, kind: str, destination: Segment, key: Segment) -> Response:
+    """The binding of a queue to the default exchange."""
+    return answer(facts(named(caller, vhost, DEFAULT_EXCHANGE, kind, destination, key)))
+
+
 @router.get("/bindings/{vhost}/e/{source}/{kind}/{destination}")
 async def bindings_between(
-    caller: Called, vhost: Segment, source: str, kind: str, destination: Segment, wanted: Listed
+    caller: Called, vhost: Segment, source: Segment, kind: str, destination: Segment, wanted: Listed
 ) -> Response:
     """The bindings between an exchange and a queue ("q") or another exchange ("e")."""
     return listed([facts(each) for each in between(caller, vhost, source, kind, destination)], wanted)
@@ -60,7 +74,7 @@ async def bindings_between(
 
 @router.get("/bindings/{vhost}/e/{source}/{kind}/{destination}/{key}")
 async def one_binding(
-    caller: Called, vhost: Segment, source: str, kind: str, destination: Segment, key: Segment
+    caller: Called, vhost: Segment, source: Segment, kind: str, destination: Segment, key: Segment
 ) -> Response:
     """A binding, by its properties_key."""
     return answer(facts(named(caller, vhost, source, kind, destination, key)))
@@ -74,8 +88,8 @@ def between(caller: Caller, vhost: str, source: str, kind: str, destination: str
     exist.
     """
     caller.must_see(vhost)
-    topology, name = caller.broker.topology, unquote_to_bytes(source).decode("utf-8", "surrogateescape")
-    exchange = topology.exchange(vhost, DEFAULT_EXCHANGE if name == "amq.default" else name)
+    topology = caller.broker.topology
+    exchange = topology.exchange(vhost, DEFAULT_EXCHANGE if source == DEFAULT_NAME else source)
     queue = topology.queue(vhost, destination) if kind == "q" else None
     if kind not in KINDS or exchange is None:
         raise not_found()

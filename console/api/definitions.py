@@ -18,6 +18,9 @@ from console.http.segments import Segment
 
 router = APIRouter(prefix="/api", tags=["definitions"])
 
+OF_A_VHOST = ("parameters", "policies", "queues", "exchanges", "bindings")
+"""The sections of a vhost's definitions, as in RabbitMQ: without the permissions of users that another node lacks."""
+
 
 @router.get("/definitions")
 async def definitions(caller: Called, download: str = "") -> Response:
@@ -51,7 +54,11 @@ async def import_into_vhost(caller: Called, vhost: Segment, request: Request) ->
 
 async def _exported(caller: Caller, vhost: str | None, download: str) -> Response:
     found = await caller.administer("definitions_export", vhost=vhost)
-    response = answer({"rabbit_version": COMPATIBLE, "rabbitmq_version": COMPATIBLE, **found})
+    if vhost is None:
+        found = {**found, "rabbitmq_version": COMPATIBLE, "global_parameters": []}
+    else:
+        found = {name: found[name] for name in OF_A_VHOST}
+    response = answer({"rabbit_version": COMPATIBLE, **found})
     if download:
         name = "".join(character for character in download if character.isascii() and character not in '"\\\r\n')
         response.headers["content-disposition"] = f'attachment; filename="{name}"'

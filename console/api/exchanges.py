@@ -7,8 +7,8 @@ from typing import Literal
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from console.api.bindings import DEFAULT_NAME, from_exchange, ordered
 from console.api.bindings import facts as binding_facts
-from console.api.bindings import from_exchange, ordered
 from console.broker import Broker, Facts
 from console.http.access import Called
 from console.http.answers import answer
@@ -19,9 +19,6 @@ from console.http.segments import Segment
 from router.model.records import DEFAULT_EXCHANGE, Exchange
 
 router = APIRouter(prefix="/api", tags=["exchanges"])
-
-DEFAULT_NAME = "amq.default"
-"""The name of the default exchange in paths, whose segments cannot be empty."""
 
 
 @router.get("/exchanges")

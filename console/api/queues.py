@@ -50,13 +50,16 @@ async def one_queue(caller: Called, vhost: Segment, name: Segment, spans: Sample
     queue = _seen(caller, vhost, name)
     broker = caller.broker
     await broker.foreign.refresh()
+    consumers = [
+        consumer_facts(broker, each)
+        for each in await broker.ask_acceptors("all_consumers")
+        if (each["vhost"], each["queue"]) == (vhost, name)
+    ]
     found = {
         **facts(broker, queue, spans),
-        "consumer_details": [
-            consumer_facts(broker, each)
-            for each in await broker.ask_acceptors("all_consumers")
-            if (each["vhost"], each["queue"]) == (vhost, name)
-        ],
+        "consumer_details": consumers,
+        "exclusive_consumer_tag": _tag(consumers, "exclusive", True),
+        "single_active_consumer_tag": _tag(consumers, "activity_status", "single_active"),
         "deliveries": [],
         "incoming": [],
     }
@@ -79,6 +82,11 @@ def _seen(caller: Caller, vhost: str, name: str) -> Queue:
     if queue is None:
         raise not_found()
     return queue
+
+
+def _tag(consumers: list[Facts], field: str, value: object) -> str | None:
+    """Return the tag of the first consumer whose field has a value; None if there is none."""
+    return next((each["consumer_tag"] for each in consumers if each[field] == value), None)
 
 
 async def _owner(broker: Broker, connection: str) -> Facts:

@@ -23,8 +23,10 @@ STOP_SECONDS = 30
 
 
 @contextmanager
-def serve(directory: Path) -> Iterator[Address]:
-    """Serve RabbitMQ on a free port of 127.0.0.1. Skip the test if it is not installed."""
+def serve(directory: Path, management: int | None = None) -> Iterator[Address]:
+    """Serve RabbitMQ on a free port of 127.0.0.1, and its management on another one, if that is given. Skip the test if
+    it is not installed.
+    """
     epmd = shutil.which("epmd")
     if not SERVER.exists() or epmd is None:
         pytest.skip("Debian's rabbitmq-server is not installed")
@@ -32,12 +34,21 @@ def serve(directory: Path) -> Iterator[Address]:
     address = Address("127.0.0.1", amqp)
     own = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
     environment = own | _environment(directory, amqp, distribution, names)
+    if management is not None:
+        _configure_management(directory, management)
     with (directory / "rabbitmq.log").open("wb") as log, ExitStack() as stack:
         for command in ([epmd, "-port", str(names), "-address", "127.0.0.1"], [str(SERVER)]):
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
             stack.callback(_stop, process)
         wait_for(lambda: _answers(address), START_SECONDS, "RabbitMQ to be ready", interval=0.2)
         yield address
+
+
+def _configure_management(directory: Path, port: int) -> None:
+    (directory / "enabled_plugins").write_text("[rabbitmq_consistent_hash_exchange,rabbitmq_management].\n")
+    (directory / "none.conf").write_text(
+        f"management.tcp.port = {port}\nmanagement.tcp.ip = 127.0.0.1\ncollect_statistics_interval = 500\n"
+    )
 
 
 def _environment(directory: Path, amqp: int, distribution: int, names: int) -> dict[str, str]:
