@@ -56,7 +56,7 @@ def listed(
     if the order may depend on it. HttpError for a page that does not exist and an expression that is none.
     """
     found = [row for row in rows if _matches(wanted)(row)] if wanted.name else list(rows)
-    if more is not None and (wanted.page is None or wanted.sort):
+    if more is not None and (wanted.page is None or not _is_known(found, wanted.sort)):
         found, more = list(more(found)), None
     if wanted.sort:
         found = sorted_by(found, wanted.sort, reverse=wanted.sort_reverse)
@@ -93,6 +93,11 @@ async def listed_with(
     listed(rows, wanted, note)
     complete = await more(shown)
     return listed(rows, wanted, lambda _: complete)
+
+
+def _is_known(rows: Sequence[Facts], column: str) -> bool:
+    """Whether rows can be sorted by a column as they are."""
+    return not column or not rows or column in rows[0]
 
 
 def chosen(row: Facts, paths: list[list[str]]) -> Facts:
