@@ -84,18 +84,18 @@ async def one_binding(
 
 
 def between(caller: Caller, vhost: str, source: str, kind: str, destination: str) -> list[Binding]:
-    """Return the bindings between an exchange and a destination, which a path names. HttpError if one of them does not
+    """Return the bindings between an exchange and a destination, which a path names; none if one of them does not
     exist.
     """
     caller.must_see(vhost)
     topology = caller.broker.topology
     exchange = topology.exchange(vhost, DEFAULT_EXCHANGE if source == DEFAULT_NAME else source)
-    queue = topology.queue(vhost, destination) if kind == "q" else None
-    if kind not in KINDS or exchange is None:
+    if kind not in KINDS:
         raise not_found()
-    if (queue if kind == "q" else topology.exchange(vhost, destination)) is None:
-        raise not_found()
+    if exchange is None:
+        return []
     if exchange.name == DEFAULT_EXCHANGE:
+        queue = topology.queue(vhost, destination) if kind == "q" else None
         return [] if queue is None else [*_implied([queue])]
     bindings = topology.bindings_to(vhost, KINDS[kind], destination)
     return ordered(each for each in bindings if each.source == exchange.name)

@@ -53,16 +53,17 @@ async def delete_vhost_limit(caller: Called, vhost: Segment, limit: Segment) -> 
 
 @router.get("/user-limits")
 async def user_limits(caller: Called, wanted: Listed) -> Response:
-    """The limits of all users that have any."""
-    caller.must_administer()
-    names = sorted(user.name for user in caller.broker.topology.users.all())
+    """The limits of all users that have any, or those of the user itself."""
+    users = caller.broker.topology.users.all()
+    names = sorted(user.name for user in users if caller.is_administrator or user.name == caller.user)
     return listed([each for name in names for each in _set(caller, Holder("user", name))], wanted)
 
 
 @router.get("/user-limits/{user}")
 async def limits_of_user(caller: Called, user: Segment, wanted: Listed) -> Response:
     """The limits of a user."""
-    caller.must_administer()
+    if user != caller.user:
+        caller.must_administer()
     if caller.broker.topology.users.user(user) is None:
         raise not_found()
     return listed(_set(caller, Holder("user", user)), wanted)

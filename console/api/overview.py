@@ -14,8 +14,9 @@ from console.broker import Facts
 from console.http.access import Called
 from console.http.answers import answer
 from console.http.caller import Caller
-from console.http.errors import HttpError
+from console.http.errors import HttpError, not_found
 from console.http.listing import Listed, chosen, listed
+from console.http.segments import Segment
 from penstock import __version__
 from router.model.records import DELAYED_MESSAGE
 
@@ -116,10 +117,12 @@ async def auth() -> Response:
     return answer({"enable_uaa": False, "uaa_client_id": "", "uaa_location": "", "oauth_enabled": False})
 
 
-@router.get("/auth/attempts/{_node}")
-async def attempts(caller: Called, _node: str) -> Response:
+@router.get("/auth/attempts/{name}")
+async def attempts(caller: Called, name: Segment) -> Response:
     """Counts of logins; nothing counts them."""
     caller.must_monitor()
+    if name != caller.broker.name:
+        raise not_found()
     return answer([])
 
 

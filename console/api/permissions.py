@@ -14,7 +14,7 @@ from console.broker import Facts
 from console.http.access import Called
 from console.http.answers import answer, nothing
 from console.http.caller import Caller
-from console.http.errors import not_found
+from console.http.errors import HttpError, not_found
 from console.http.listing import Listed, listed
 from console.http.segments import Segment
 from router.model.users import Permission, TopicPermission
@@ -85,6 +85,7 @@ async def permission(caller: Administrator, vhost: Segment, user: Segment) -> Re
 @router.put("/permissions/{vhost}/{user}")
 async def set_permission(caller: Administrator, vhost: Segment, user: Segment, rights: Rights) -> Response:
     """Set the permission of a user in a vhost."""
+    _check_named(caller, vhost, user)
     new = caller.broker.topology.users.permission(user, vhost) is None
     await caller.administer("permission_set", user=user, vhost=vhost, **rights.model_dump())
     return nothing(201 if new else 204)
@@ -132,6 +133,7 @@ async def topic_permissions_of(caller: Administrator, vhost: Segment, user: Segm
 @router.put("/topic-permissions/{vhost}/{user}")
 async def set_topic_permission(caller: Administrator, vhost: Segment, user: Segment, rights: TopicRights) -> Response:
     """Set the topic permission of a user for an exchange."""
+    _check_named(caller, vhost, user)
     new = not caller.broker.topology.users.topic_permissions(user, vhost)
     await caller.administer("topic_permission_set", user=user, vhost=vhost, **rights.model_dump())
     return nothing(201 if new else 204)
@@ -158,3 +160,11 @@ def _facts(found: Sequence[Permission | TopicPermission]) -> list[Facts]:
 def _check_user(caller: Caller, name: str) -> None:
     if caller.broker.topology.users.user(name) is None:
         raise not_found()
+
+
+def _check_named(caller: Caller, vhost: str, user: str) -> None:
+    """Refuse a permission in a vhost, or of a user, that does not exist."""
+    if not caller.broker.topology.has_vhost(vhost):
+        raise HttpError(400, f"there is no vhost '{vhost}'")
+    if caller.broker.topology.users.user(user) is None:
+        raise HttpError(400, f"there is no user '{user}'")

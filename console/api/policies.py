@@ -12,7 +12,7 @@ from console.broker import Facts
 from console.http.access import Called
 from console.http.answers import answer, nothing
 from console.http.caller import Caller
-from console.http.errors import HttpError, not_found
+from console.http.errors import not_found
 from console.http.listing import Listed, Listing, listed
 from console.http.segments import Segment
 from router.model.records import Policy
@@ -33,7 +33,7 @@ class Wanted(BaseModel):
 
 @router.get("/policies")
 async def all_policies(caller: Called, wanted: Listed) -> Response:
-    """The policies of all vhosts of the user."""
+    """The policies of all vhosts that the user sees."""
     return _of_all(caller, wanted, operator=False)
 
 
@@ -66,7 +66,7 @@ async def delete(caller: Called, vhost: Segment, name: Segment) -> Response:
 
 @router.get("/operator-policies")
 async def all_operator_policies(caller: Called, wanted: Listed) -> Response:
-    """The operator policies of all vhosts of the user."""
+    """The operator policies of all vhosts that the user sees."""
     return _of_all(caller, wanted, operator=True)
 
 
@@ -105,19 +105,18 @@ async def _put(caller: Caller, vhost: str, name: str, wanted: Wanted, *, operato
 
 
 def _of_all(caller: Caller, wanted: Listing, *, operator: bool) -> Response:
-    if not caller.makes_policies:
-        raise HttpError(401, "Not policymaker user")
-    vhosts = [vhost for vhost in caller.vhosts() if caller.is_administrator or caller.opens(vhost)]
-    return listed([facts(each) for vhost in vhosts for each in _sorted(caller, vhost, operator=operator)], wanted)
+    return listed(
+        [facts(each) for vhost in caller.vhosts() for each in _sorted(caller, vhost, operator=operator)], wanted
+    )
 
 
 def _of_vhost(caller: Caller, vhost: str, wanted: Listing, *, operator: bool) -> Response:
-    caller.must_make_policies(vhost)
+    caller.must_see(vhost)
     return listed([facts(each) for each in _sorted(caller, vhost, operator=operator)], wanted)
 
 
 def _one(caller: Caller, vhost: str, name: str, *, operator: bool) -> Response:
-    caller.must_make_policies(vhost)
+    caller.must_see(vhost)
     found = caller.broker.topology.policy(vhost, name, operator=operator)
     if found is None:
         raise not_found()

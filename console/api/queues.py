@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from fastapi import APIRouter
@@ -17,7 +18,7 @@ from console.http.access import Called
 from console.http.answers import answer
 from console.http.caller import Caller
 from console.http.errors import not_found
-from console.http.listing import Listed, chosen, listed
+from console.http.listing import Listed, Listing, chosen, listed
 from console.http.segments import Segment
 from penstock.limits.features import QueueFeatures
 from penstock.memory.gauges import QueueGauge
@@ -30,18 +31,14 @@ router = APIRouter(prefix="/api", tags=["queues"])
 @router.get("/queues")
 async def all_queues(caller: Called, wanted: Listed) -> Response:
     """The queues of all vhosts that the user sees."""
-    broker = caller.broker
-    await broker.foreign.refresh()
-    return listed([facts(broker, queue) for queue in broker.topology.queues() if caller.sees(queue.vhost)], wanted)
+    return await _listed(caller, caller.vhosts(), wanted)
 
 
 @router.get("/queues/{vhost}")
 async def queues_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> Response:
     """The queues of a vhost."""
     caller.must_see(vhost)
-    broker = caller.broker
-    await broker.foreign.refresh()
-    return listed([facts(broker, queue) for queue in broker.topology.queues_in(vhost)], wanted)
+    return await _listed(caller, [vhost], wanted)
 
 
 @router.get("/queues/{vhost}/{name}")
@@ -73,6 +70,13 @@ async def bindings(caller: Called, vhost: Segment, name: Segment, wanted: Listed
     """The bindings of a queue, the implied one to the default exchange included."""
     queue = _seen(caller, vhost, name)
     return listed([binding_facts(each) for each in bindings_of_queue(caller.broker.topology, queue)], wanted)
+
+
+async def _listed(caller: Caller, vhosts: list[str], wanted: Listing) -> Response:
+    broker = caller.broker
+    await broker.foreign.refresh()
+    queues = (queue for vhost in vhosts for queue in sorted(broker.topology.queues_in(vhost), key=attrgetter("name")))
+    return listed([facts(broker, queue) for queue in queues], wanted)
 
 
 def _seen(caller: Caller, vhost: str, name: str) -> Queue:

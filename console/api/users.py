@@ -25,7 +25,7 @@ PASSWORD_MOST = 65536
 
 
 class Wanted(BaseModel):
-    """A user as a client wishes it: with a password, a hash of one, or an empty hash, which none matches."""
+    """A user as a client wishes it: with a password, a hash of one, or neither, for one that logs in otherwise."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -110,9 +110,9 @@ async def _stored(wanted: Wanted) -> str:
         except ValueError as error:
             raise HttpError(400, str(error)) from None
     if wanted.password is None:
-        raise HttpError(400, "password or password_hash is missing")
+        return passwords.NONE
     if not wanted.password:
-        raise HttpError(400, "the password is empty; an empty password_hash makes a user without one")
+        raise HttpError(400, "the password is empty; a user without one logs in otherwise")
     return await run_in_threadpool(passwords.hashed, wanted.password)
 
 

@@ -20,6 +20,7 @@ from penstock.memory.gauges import QueueGauge
 router = APIRouter(prefix="/api", tags=["vhosts"])
 
 KIND = "classic"
+EVERYTHING = ".*"
 
 
 class Wanted(BaseModel):
@@ -67,13 +68,17 @@ def facts(broker: Broker, vhost: str, gauges: list[QueueGauge]) -> Facts:
 
 @router.put("/vhosts/{name}")
 async def make(caller: Called, name: Segment, wanted: Wanted | None = None) -> Response:
-    """Make a vhost."""
+    """Make a vhost. As in RabbitMQ, the user that makes it may do everything in it."""
     caller.must_administer()
     if wanted is not None and wanted.tracing:
         raise HttpError(400, "messages cannot be traced")
     if wanted is not None and wanted.default_queue_type not in (KIND, "undefined"):
         raise HttpError(400, f"the default type of queues is {KIND}")
     new = await caller.administer("vhost_add", name=name)
+    if new and caller.broker.topology.users.user(caller.user) is not None:
+        await caller.administer(
+            "permission_set", user=caller.user, vhost=name, configure=EVERYTHING, write=EVERYTHING, read=EVERYTHING
+        )
     return nothing(201 if new else 204)
 
 
