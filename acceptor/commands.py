@@ -1,4 +1,5 @@
-"""Commands of the node's operator on queues, which an acceptor carries out as it does a client's methods.
+"""Commands of the node's operator on queues, which an acceptor carries out as it does a client's methods. Users of the
+HTTP interface have others (`acceptor.direct.commands`).
 
     command        arguments                                      result
     queue_declare  vhost, name, durable, auto_delete, arguments   {new, shard, messages, consumers}
@@ -11,11 +12,12 @@ A declared queue is nobody's: it counts towards no user's limits. Exclusive queu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from acceptor.clients.asking import Answer, Asking, ask_router, ask_shard
+from acceptor.clients.asking import Answer, Asking, AtGates, Until, ask_router, ask_shard
+from acceptor.direct import commands as direct
 from acceptor.logins.backend import Decision, Identity
 from penstock.amqp.errors import AMQPError
 from penstock.bus import to_shard
@@ -90,28 +92,39 @@ COMMANDS: dict[str, tuple[Callable[..., Asking], dict[str, type]]] = {
 
 LOGIN = "login"
 LOGIN_ARGUMENTS = {"name": str, "password": str, "host": str}
-NOT_AUDITED = frozenset({LOGIN})
+NOT_AUDITED = frozenset({LOGIN, *direct.COMMANDS})
+"""Those of users of the HTTP interface are recorded by the console, which knows more of them."""
 
 
 def is_command(name: str) -> bool:
     """Whether there is a command of that name."""
-    return name in COMMANDS or name == LOGIN
+    return name in COMMANDS or name in direct.COMMANDS or name == LOGIN
 
 
 def carry_out(core: AcceptorCore, command: str, arguments: dict[str, Any], answered: Answered) -> None:
     """Carry out one of the commands, and call `answered` with its answer (`penstock.control.control`)."""
     try:
-        check_arguments(command, LOGIN_ARGUMENTS if command == LOGIN else COMMANDS[command][1], arguments)
+        check_arguments(command, _wanted(command), arguments)
     except Refusal as refusal:
         answered(refused(refusal))
         return
     if command == LOGIN:
         login(core, **arguments, answered=answered)
+    elif command in direct.COMMANDS:
+        _go_on(core.requests, direct.steps(core.direct, command, **arguments), answered)
     else:
         _go_on(core.requests, COMMANDS[command][0](core.topology, **arguments), answered)
 
 
-def _go_on(requests: Requests, steps: Asking, answered: Answered, answer: Answer | None = None) -> None:
+def _wanted(command: str) -> Mapping[str, type]:
+    if command == LOGIN:
+        return LOGIN_ARGUMENTS
+    if command in direct.COMMANDS:
+        return {**direct.WHOSE, **direct.COMMANDS[command][1]}
+    return COMMANDS[command][1]
+
+
+def _go_on(requests: Requests, steps: direct.Steps, answered: Answered, answer: Answer | None = None) -> None:
     try:
         request = next(steps) if answer is None else steps.send(answer)
     except StopIteration as end:
@@ -124,7 +137,12 @@ def _go_on(requests: Requests, steps: Asking, answered: Answered, answer: Answer
         log.exception("command failed")
         answered(refused(Refusal("failed", "the command failed, the log has more")))
     else:
-        requests.ask(request, partial(_go_on, requests, steps, answered))
+        go_on = partial(_go_on, requests, steps, answered)
+        if isinstance(request, Until):
+            request.start(go_on)
+        else:
+            assert not isinstance(request, AtGates)  # only a commit waits there
+            requests.ask(request, go_on)
 
 
 def _find(topology: Topology, vhost: str, name: str) -> Queue:

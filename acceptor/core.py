@@ -28,6 +28,7 @@ from acceptor.consuming.consumer_timeouts import ConsumerTimeouts
 from acceptor.consuming.delivery import Delivery
 from acceptor.consuming.replies import Replies
 from acceptor.consuming.settling import Settling
+from acceptor.direct.clients import DirectClients
 from acceptor.gates.fair import Weights
 from acceptor.gates.permissions import Permissions
 from acceptor.gates.terms import UserTerms
@@ -84,7 +85,6 @@ class AcceptorCore:
                 link.begin_counting()
         self.beginning = Beginning.LOADING
         self.powers_changed = False
-        self.last_connection = 0
         self.authentication = authentication(settings, self.topology, state.clock, state.wall)
         self.headcount = Headcount(self.topology, settings.resolved_limits, state.clock)
         self.weights = Weights(self.topology)
@@ -118,11 +118,11 @@ class AcceptorCore:
             early=self.early, accounts=budgets.accounts, outputs=budgets.outputs, unfinished=budgets.unfinished,
             unread=budgets.unread, silence=Silence(state),
         )  # fmt: skip
+        self.direct = DirectClients(self.services)
 
     def connect(self, transport: Transport, peer: str, peer_host: str, tls: TlsFacts | None = None) -> Connection:
         """Return the connection of a client that has connected, with TLS or (None) without."""
-        self.last_connection += 1
-        number = self.last_connection
+        number = self.state.next_connection()
         id = f"{self.state.index}.{self.state.incarnation}.{number}"
         connection = Connection(self.services, id, number, transport, Client(peer, peer_host, tls))
         self.state.connections[id] = connection

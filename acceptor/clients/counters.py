@@ -4,9 +4,11 @@ from __future__ import annotations
 
 
 class Counters:
-    """The counters of one incarnation: its open channels, and the messages published and confirmed since its start."""
+    """The counters of one incarnation: its open channels, and since its start the connections that were made, and the
+    messages published and confirmed.
+    """
 
-    __slots__ = ("confirmed", "open_channels", "published")
+    __slots__ = ("confirmed", "connections", "open_channels", "published")
 
     def __init__(self) -> None:
-        self.open_channels = self.published = self.confirmed = 0
+        self.connections = self.open_channels = self.published = self.confirmed = 0

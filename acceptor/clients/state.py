@@ -121,6 +121,11 @@ class AcceptorState:
         """Send a request to a shard; `resume` gets the answer."""
         self.links[shard].ask(request, lambda result, error, parts: resume(Answer(result, error, parts)))
 
+    def next_connection(self) -> int:
+        """The number of a connection."""
+        self.counters.connections += 1
+        return self.counters.connections
+
     def next_group(self, connection: ConnectionState) -> int:
         """A channel's number at shards: its connection's number before its own."""
         self.last_group += 1

@@ -6,9 +6,9 @@ in order:
 
     {"command": name, "arguments": {…}}      ▶      {"result": …}      or      {"error": text, "kind": kind}
 
-Kinds of errors: `invalid` (the request makes no sense), `not_found`, `exists` (already), `failed` (a bug of ours: see
-the log). A change that was answered is stored and known to every process. Text that is not UTF-8 keeps its bytes (PEP
-383).
+Kinds of errors: `invalid` (the request makes no sense), `not_found`, `exists` (already), `denied` (a user lacks the
+right), `busy` (no room at present), `failed` (a bug of ours: see the log). A change that was answered is stored and
+known to every process. Text that is not UTF-8 keeps its bytes (PEP 383).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LINE_MAX = 16 * 1024 * 1024
 """Maximum size of a request in bytes, including its newline; an import is one request."""
 CALL_SECONDS = 60.0
 
-Kind = Literal["invalid", "not_found", "exists", "failed"]
+Kind = Literal["invalid", "not_found", "exists", "denied", "busy", "failed"]
 
 
 class Refusal(Exception):
