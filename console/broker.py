@@ -28,6 +28,8 @@ from router.model.topology import Topology
 
 Facts = dict[str, Any]
 
+REPLICA_SECONDS = 10.0
+POLL_SECONDS = 0.002
 REQUESTS = 16
 """Requests to other processes that are under way at once."""
 
@@ -83,6 +85,12 @@ class Broker:
         if self.sampler.is_awake:
             self.sampler.tick()
             self.processors.sample(self.reading())
+
+    async def caught_up(self) -> None:
+        """Wait until the replica has every change that anybody has been answered. TimeoutError if that takes long."""
+        async with asyncio.timeout(REPLICA_SECONDS):
+            while self.topology.version < self.gauges.topology_version():  # noqa: ASYNC110  the router raises it
+                await asyncio.sleep(POLL_SECONDS)
 
     # Requests
 

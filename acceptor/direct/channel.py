@@ -13,7 +13,7 @@ from acceptor.gates.confirms import Confirms, Withholding
 from penstock.amqp import methods_cy as methods
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import Failure, Oversize, PublishRun, SettleRun
-from penstock.amqp.spec import BASIC_CLASS
+from penstock.amqp.spec import BASIC_CLASS, MethodSpec
 
 if TYPE_CHECKING:
     from acceptor.amqp.services import Services
@@ -35,19 +35,18 @@ class DirectChannel(Channel):
 
     # Methods
 
-    def call(self, name: str, **arguments: Any) -> Handling:
-        """Carry out a method of a client; the connection has the answer then. AMQPError if it fails;
-        TypeError or ValueError if a frame cannot hold its arguments.
-        """
-        _, decoded = methods.decode(methods.encode(name, **arguments))
-        handling = HANDLERS[name](self, decoded)
+    def call(self, method: MethodSpec, arguments: dict[str, Any]) -> Handling:
+        """Carry out a method of a client; the connection has the answer then. AMQPError if it fails."""
+        handling = HANDLERS[method.name](self, arguments)
         if handling is not None:
             yield from handling
 
     # Publishes
 
     def publish(self, exchange: str, key: str, properties: bytes, body: bytes) -> None:
-        """Publish a message, mandatory and with a confirm. It may wait for room then. Errors as for `call`."""
+        """Publish a message, mandatory and with a confirm. It may wait for room then. TypeError or
+        ValueError if a frame cannot hold it.
+        """
         self.confirms = Confirms()
         method = methods.frame(self.number, "basic_publish", exchange=exchange, routing_key=key, mandatory=True)
         header = BASIC_CLASS.to_bytes(2, "big") + bytes(2) + len(body).to_bytes(8, "big") + properties

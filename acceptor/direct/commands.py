@@ -1,14 +1,15 @@
 """Commands for users of the HTTP interface, with their rights, as clients of a vhost.
 
     command  arguments                                    result
-    method   method, arguments                            the arguments of the method that answers it
+    method   payload (of a method frame)                  the arguments of the method that answers it
     publish  exchange, routing_key, properties, body      {routed}
     get      queue, count, ack_mode, body_bytes           [{exchange, routing_key, redelivered, remaining, header, body,
                                                           size}]
 
-All take `user`, one of the node's own, the `host` that it is at, and `vhost` as well. Properties (as in a content
-header), header (the payload of one) and body are in base64. A get returns at most `body_bytes` of each body (-1: all of
-it), whose `size` is that of the whole; `remaining` counts the ready messages behind a message, as basic.get-ok does.
+All take `user`, one of the node's own, the `host` that it is at, and `vhost` as well. Payload, properties (as in a
+content header), header (the payload of one) and body are in base64. A get returns at most `body_bytes` of each body
+(-1: all of it), whose `size` is that of the whole; `remaining` counts the ready messages behind a message, as
+basic.get-ok does.
 
 A publish that finds no room waits for a moment, and is refused as `busy` then; nothing of it is left. What a get has
 not settled is requeued.
@@ -26,7 +27,9 @@ from acceptor.clients.asking import AtGates, ToRouter, ToShard, Until, ask_shard
 from acceptor.direct.channel import DirectChannel
 from acceptor.direct.clients import DirectClients
 from acceptor.direct.connection import Contents, DirectConnection
+from penstock.amqp import methods_cy as methods
 from penstock.amqp.errors import AMQPError
+from penstock.amqp.spec import BY_NAME
 from penstock.bus import to_shard
 from penstock.control.control import Kind, Refusal
 
@@ -49,6 +52,7 @@ METHODS = frozenset({
     "queue_declare", "queue_purge", "queue_delete", "queue_bind", "queue_unbind", "exchange_declare", "exchange_delete",
     "exchange_bind", "exchange_unbind",
 })  # fmt: skip
+BASIC_GET = BY_NAME["basic_get"]
 ACK_MODES: dict[str, Callable[[DirectChannel, int], None]] = {
     "ack_requeue_true": lambda channel, tag: channel.settle(tag, "basic_nack", requeue=True),
     "reject_requeue_true": lambda channel, tag: channel.settle(tag, "basic_nack", requeue=True),
@@ -62,12 +66,13 @@ FULL = "rejected Unable to publish message. Check queue limits."
 KINDS: dict[int, Kind] = {403: "denied", 404: "not_found", 541: "failed"}
 
 
-def method(_clients: DirectClients, connection: DirectConnection, method: str, arguments: dict[str, Any]) -> Steps:
+def method(_clients: DirectClients, connection: DirectConnection, payload: str) -> Steps:
     """Carry out a method on the topology or a queue."""
-    if method not in METHODS:
-        raise Refusal("invalid", f"{method} is not one of {', '.join(sorted(METHODS))}")
-    yield from connection.channel.call(method, **arguments)
-    return connection.answers[f"{method}_ok"]
+    found, arguments = methods.decode(base64.b64decode(payload))
+    if found.name not in METHODS or arguments.get("nowait"):
+        raise Refusal("invalid", f"{found.amqp_name} is not carried out here")
+    yield from connection.channel.call(found, arguments)
+    return connection.answers[f"{found.name}_ok"]
 
 
 def publish(
@@ -105,7 +110,7 @@ def get(
     found: list[dict[str, Any]] = []
     while len(found) < count and channel.acceptor.now < until:
         connection.got = None
-        yield from channel.call("basic_get", queue=queue)
+        yield from channel.call(BASIC_GET, {"queue": queue, "no_ack": False})
         got = connection.got
         if got is None:
             break
@@ -124,7 +129,7 @@ def get(
 
 
 COMMANDS: dict[str, tuple[Callable[..., Steps], dict[str, type]]] = {
-    "method": (method, {"method": str, "arguments": dict}),
+    "method": (method, {"payload": str}),
     "publish": (publish, {"exchange": str, "routing_key": str, "properties": str, "body": str}),
     "get": (get, {"queue": str, "count": int, "ack_mode": str, "body_bytes": int}),
 }
@@ -137,7 +142,9 @@ def steps(clients: DirectClients, command: str, user: str, host: str, vhost: str
     try:
         return (yield from COMMANDS[command][0](clients, connection, **arguments))
     except AMQPError as error:
-        text = error.reply_text if error.code == 403 else error.text
+        text = (
+            error.reply_text if error.code == 403 or command == "get" else error.text
+        )  # RabbitMQ's management does so
         raise Refusal(KINDS.get(error.code, "invalid"), text) from None
     except (TypeError, ValueError, binascii.Error) as error:
         raise Refusal("invalid", str(error)) from None

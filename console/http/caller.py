@@ -10,11 +10,14 @@ A user has the vhosts in which it has any permissions. One without any of the ta
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
 from console.broker import Broker, Facts
 from console.http.errors import HttpError, not_found
+from penstock.amqp import methods_cy as methods
 from penstock.node.runtime_paths import Role
 from router.model.users import Right
 
@@ -106,6 +109,48 @@ class Caller:
     async def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
         """Have one process do something in this user's name."""
         return await self._carried_out(self.broker.ask(role, index, question, **arguments), question, arguments)
+
+    async def method(self, vhost: str, name: str, **arguments: Any) -> Facts:
+        """Have an acceptor carry out a method of AMQP as if this user's client had sent it; return what answers it.
+        HttpError if the user may not open the vhost, or a frame cannot hold the arguments.
+        """
+        self.must_act_in(vhost)
+        try:
+            payload = methods.encode(name, **arguments)
+        except (TypeError, ValueError) as error:
+            raise HttpError(400, str(error)) from None
+        sent = self._as_client("method", vhost, payload=b64encode(payload).decode())
+        found: Facts = await self._carried_out(sent, name, {"vhost": vhost, **arguments})
+        await self.broker.caught_up()
+        return found
+
+    async def publish(self, vhost: str, exchange: str, routing_key: str, properties: bytes, body: bytes) -> Facts:
+        """Have an acceptor publish a message of this user (`acceptor.direct.commands`)."""
+        self.must_act_in(vhost)
+        message: Facts = {"exchange": exchange, "routing_key": routing_key}
+        sent = self._as_client(
+            "publish", vhost, **message, properties=b64encode(properties).decode(), body=b64encode(body).decode()
+        )
+        found: Facts = await self._carried_out(sent, "publish", {"vhost": vhost, **message, "bytes": len(body)})
+        return found
+
+    async def get(self, vhost: str, **arguments: Any) -> list[Facts]:
+        """Have an acceptor get messages for this user (`acceptor.direct.commands`)."""
+        self.must_act_in(vhost)
+        sent = self._as_client("get", vhost, **arguments)
+        found: list[Facts] = await self._carried_out(sent, "get", {"vhost": vhost, **arguments})
+        return found
+
+    def must_act_in(self, vhost: str) -> None:
+        """Check that it may open a vhost as a client; rights to queues and exchanges are the acceptor's to check.
+        HttpError if not.
+        """
+        self.must_open(vhost)
+        if not self.internal:
+            raise HttpError(401, f"the rights of user '{self.user}', who is not the node's own, are not known here")
+
+    def _as_client(self, command: str, vhost: str, **arguments: Any) -> Awaitable[Any]:
+        return self.broker.command(command, user=self.user, host=self.host, vhost=vhost, **arguments)
 
     async def _carried_out(self, answer: Any, command: str, arguments: Facts) -> Any:
         outcome = "done"

@@ -18,7 +18,9 @@ KINDS = {
     503: "service_unavailable",
 }
 
-STATUS_OF_REFUSAL = {"invalid": 400, "not_found": 404, "exists": 409, "failed": 500}
+NOT_FOUND = "Not Found"
+"""The reason of a 404 for what the path names; RabbitMQ has another kind of error where the reason says more."""
+STATUS_OF_REFUSAL = {"invalid": 400, "denied": 401, "not_found": 404, "exists": 409, "failed": 500, "busy": 503}
 
 
 class HttpError(Exception):
@@ -32,7 +34,9 @@ class HttpError(Exception):
     @property
     def body(self) -> dict[str, str]:
         """The body of the answer."""
-        return {"error": KINDS.get(self.status, "internal_server_error"), "reason": readable(str(self))}
+        reason = readable(str(self))
+        kind = "not_found" if self.status == 404 and reason != NOT_FOUND else KINDS.get(self.status)
+        return {"error": kind or "internal_server_error", "reason": reason}
 
 
 def of_refusal(refusal: Refusal) -> HttpError:
@@ -42,4 +46,4 @@ def of_refusal(refusal: Refusal) -> HttpError:
 
 def not_found() -> HttpError:
     """Return the error for an object that does not exist, or that the user may not see."""
-    return HttpError(404, "Not Found")
+    return HttpError(404, NOT_FOUND)

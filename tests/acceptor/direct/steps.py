@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from acceptor.commands import carry_out
+from penstock.amqp import methods_cy as methods
 from penstock.amqp.properties import encode_properties
 from tests.shard.steps import publish as publish_by_client
 from tests.simulator.joined.node import Node, open_channel
@@ -29,7 +30,8 @@ def done(node: Node, command: str, /, **arguments: Any) -> Any:
 
 
 def method(node: Node, method: str, /, user: str = "guest", **arguments: Any) -> Any:
-    return done(node, "method", user=user, method=method, arguments=arguments)
+    payload = base64.b64encode(methods.encode(method, **arguments)).decode()
+    return done(node, "method", user=user, payload=payload)
 
 
 def publishing(key: str, body: bytes = b"m", exchange: str = "", **properties: object) -> dict[str, Any]:
