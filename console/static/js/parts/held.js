@@ -1,0 +1,69 @@
+/** Held channels: whose, for how long, and for what. */
+import { seconds, bytes, clock, plural } from '../format.js';
+import { html } from '../lib.js';
+import { exchangeShown, shown } from '../names.js';
+import { to } from '../route.js';
+import { Mark } from './mark.js';
+import { ConnectionLink, Name, QueueLink } from './names.js';
+import { Table } from './table.js';
+
+export const heldKey = (held) => `${held.connection}#${held.channel}`;
+
+/** The causes of all held channels, those of most channels first, each once. */
+export function causesOf(held) {
+  const found = new Map();
+  for (const cause of held.flatMap((each) => each.causes ?? [])) {
+    const key = [cause.kind, cause.vhost, cause.name, cause.shard, cause.number].join(' ');
+    const known = found.get(key);
+    found.set(key, { ...cause, channels: (known?.channels ?? 0) + 1 });
+  }
+  return [...found.values()].sort((one, other) => other.channels - one.channels);
+}
+
+/** "held by hand" if only stops hold it. */
+export function heldState(held) {
+  return (held.causes ?? []).length && held.causes.every((cause) => cause.kind === 'stop') ? 'by-hand' : 'held';
+}
+
+export function Cause({ cause }) {
+  const marks = cause.stop > 0 ? `${cause.depth} of ${cause.stop}, resumes at ${cause.resume}` : '';
+  const soon = cause.resumes_in > 0 ? `room in about ${seconds(cause.resumes_in)}` : '';
+  if (cause.kind === 'queue' && cause.name !== undefined) {
+    return html`<span class="cause"><${QueueLink} vhost=${cause.vhost} name=${cause.name} />
+      <span class="muted"> ${[marks, soon].filter(Boolean).join(' · ') || shown(cause.text)}</span></span>`;
+  }
+  const until = cause.kind === 'stop' && cause.until ? ` until ${clock(cause.until)}` : '';
+  return html`<span class="cause">${shown(cause.text)}<span class="muted">${[until, soon].filter(Boolean).join(' · ')}</span></span>`;
+}
+
+export function HeldTable({ held, why, onWhy }) {
+  const columns = [
+    { label: '', cell: (row) => html`<${Mark} state=${heldState(row)} />` },
+    { label: 'Connection', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.connection} />` },
+    { label: 'Ch.', right: true, phone: false, cell: (row) => row.channel },
+    { label: 'User', cell: (row) => html`<${Name}>${row.user}<//>` },
+    { label: 'Client', phone: false, cell: (row) => html`<span title=${shown(row.client)}>${shown(row.client)}</span>` },
+    { label: 'To', phone: false, cell: (row) => (row.exchange === undefined ? '' : html`<${Name}>${exchangeShown(row.exchange)}<//>`) },
+    { label: 'Held for', right: true, cell: (row) => seconds(row.held_seconds) },
+    { label: 'Waits for', wide: true, cell: (row) => (row.causes ?? []).map((cause, index) => html`<${Cause} key=${index} cause=${cause} />`) },
+    { label: 'Told by', phone: false, cell: (row) => [].concat(row.notified_by ?? []).join(', ') || 'not yet' },
+    { label: 'Parked', right: true, phone: false, cell: (row) => bytes(row.parked_bytes) },
+    { label: 'Signs', phone: false, cell: signs },
+    { label: '', cell: (row) => html`<button type="button" class="small" aria-pressed=${why === row.connection}
+        aria-label=${`Why is ${shown(row.connection)} held?`} onClick=${() => onWhy(row.connection)}>Why?</button>` },
+  ];
+  return html`<${Table} label="Held channels" columns=${columns} rows=${held} rowKey=${heldKey} empty="Nobody is held." />`;
+}
+
+function signs(row) {
+  const rung = row.rung && `${row.rung.name}${row.rung.next ? `, ${row.rung.next} in ${seconds(row.rung.next_in)}` : ''}`;
+  const withheld = row.withheld > 0 && `${plural(row.withheld, 'confirm run')} withheld`;
+  return [row.paused && 'paused', row.ignores_flow && 'ignores flow', row.spent && `spent: ${row.spent}`, rung, withheld]
+    .filter(Boolean).map(shown).join(', ');
+}
+
+export function whoHolds(queue, held) {
+  return held.filter((each) => (each.causes ?? []).some((cause) => cause.vhost === queue.vhost && cause.name === queue.name));
+}
+
+export const toFlow = (connection) => to(['flow'], { why: connection });

@@ -1,0 +1,20 @@
+/** Names of objects, as links to them. */
+import { html } from '../lib.js';
+import { exchangeShown, shown } from '../names.js';
+import { toConnection, toExchange, toQueue } from '../route.js';
+
+export function Name({ children }) {
+  return html`<span class="name" title=${shown(children)}>${shown(children)}</span>`;
+}
+
+export function QueueLink({ vhost, name }) {
+  return html`<a class="name" href=${toQueue(vhost, name)} title=${`${shown(name)} in ${shown(vhost)}`}>${shown(name) || '(no name)'}</a>`;
+}
+
+export function ConnectionLink({ name, children }) {
+  return html`<a class="name" href=${toConnection(name)} title=${shown(name)}>${children ?? shown(name)}</a>`;
+}
+
+export function ExchangeLink({ vhost, name }) {
+  return html`<a class="name" href=${toExchange(vhost, name)} title=${exchangeShown(name)}>${exchangeShown(name)}</a>`;
+}

@@ -1,0 +1,24 @@
+/** Tables of few rows. Columns: {key, label, cell(row), right, wide, phone}. */
+import { html } from '../lib.js';
+import { useSettled } from './settled.js';
+
+export function Table({ label, columns, rows, rowKey, empty, row: extra }) {
+  const settled = useSettled(rows, rowKey);
+  if (!rows.length) return html`<p class="empty">${empty}</p>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label} ...${settled.guard}>
+    <table class="table">
+      <thead><tr>${columns.map((column) => html`<th scope="col" class=${classes(column)}>${column.label}</th>`)}</tr></thead>
+      <tbody>
+        ${settled.rows.map(
+          (row) => html`<tr key=${rowKey(row)} ...${extra?.(row)}>
+            ${columns.map((column) => html`<td class=${classes(column)} data-label=${column.label}>${column.cell(row)}</td>`)}
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+export function classes(column) {
+  return [column.right && 'right', column.wide && 'wide', column.phone === false && 'no-phone'].filter(Boolean).join(' ');
+}
