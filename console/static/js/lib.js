@@ -3,5 +3,5 @@ import { h } from '../vendor/preact/preact.js';
 import htm from '../vendor/htm/htm.js';
 
 export { Fragment, render } from '../vendor/preact/preact.js';
-export { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from '../vendor/preact/hooks.js';
+export { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useReducer, useRef, useState } from '../vendor/preact/hooks.js';
 export const html = htm.bind(h);

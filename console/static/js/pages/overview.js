@@ -29,7 +29,7 @@ export default function Overview() {
     <${Tiles} overview=${overview.data} history=${history.data} shards=${shards.data} />
     <div class="columns">
       <${Panel} title="Messages a second" note="last 10 minutes" of=${history}>${(data) => html`<${Rates} data=${data} />`}<//>
-      <${Panel} title="Waiting and held" note="last 10 minutes" of=${history}>${(data) => html`<${Depths} data=${data} />`}<//>
+      <${Panel} title="Waiting" note="last 10 minutes, shaded: producers held" of=${history}>${(data) => html`<${Depths} data=${data} />`}<//>
     </div>
     <div class="columns">
       <${Panel} title="Fullest queues" of=${queues} actions=${html`<a href=${to(['queues'])}>All queues</a>`}>
@@ -101,9 +101,8 @@ function Depths({ data }) {
   const series = [
     { label: 'ready', values: data.ready, color: '--flowing', fill: true },
     { label: 'unacked', values: data.unacked, color: '--near' },
-    { label: 'held channels', values: data.held ?? [], color: '--held', width: 2.5 },
   ].filter((each) => each.values?.length === data.at.length);
-  return html`<${Chart} label="Waiting messages and held channels" at=${data.at} series=${series} write=${short} group="overview" />`;
+  return html`<${Chart} label="Waiting messages" at=${data.at} series=${series} shaded=${data.held} write=${short} group="overview" />`;
 }
 
 function Fullest({ queues }) {

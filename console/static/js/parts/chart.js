@@ -3,15 +3,19 @@ import uPlot from '../../vendor/uplot/uplot.js';
 import { html, useEffect, useRef } from '../lib.js';
 import { theme } from '../preferences.js';
 
-/** Series: {label, values, color (a custom property), fill, dash, write}. Levels: {value, label, color, dash}. */
-export function Chart({ label, at, series, levels = [], write, height = 200, group }) {
+/** Series: {label, values, color (a custom property), fill, dash, write}. Levels: {value, label, color, dash}.
+ * `shaded`: values; times at which they are not 0 have a darker ground.
+ */
+export function Chart({ label, at, series, levels = [], shaded, write, height = 200, group }) {
   const place = useRef();
   const plot = useRef();
+  const ground = useRef();
+  ground.current = shaded;
   const look = theme.use();
   const shape = `${look} ${series.map((each) => each.label)} ${levels.map((each) => [each.label, each.value])}`;
   const data = [at.map((each) => each / 1000), ...series.map((each) => each.values)];
   useEffect(() => {
-    const options = optionsOf({ series, levels, write, height, group, width: place.current.clientWidth });
+    const options = optionsOf({ series, levels, write, height, group, ground, width: place.current.clientWidth });
     plot.current = new uPlot(options, data, place.current);
     const watch = new ResizeObserver(() => plot.current.setSize({ width: place.current.clientWidth, height }));
     watch.observe(place.current);
@@ -31,21 +35,25 @@ function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function optionsOf({ series, levels, write, height, group, width }) {
+function optionsOf({ series, levels, write, height, group, ground, width }) {
   const axis = { stroke: color('--muted'), font: '12px system-ui', grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } };
   const top = Math.max(0, ...levels.map((each) => each.value));
   return {
     width,
     height,
+    padding: [8, 8, 0, 0],
     cursor: { sync: group ? { key: group } : undefined, points: { size: 7 }, drag: { x: false, y: false } },
-    legend: { live: true },
+    legend: { live: true, markers: { width: 2 } },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(most, top, 1) * 1.08] } },
     axes: [
       { ...axis, size: 28, space: 80, values: (_plot, times) => times.map(timeOf) },
       { ...axis, size: 56, values: (_plot, values) => values.map(write) },
     ],
     series: [{ value: (_plot, time) => (time ? timeOf(time) : '') }, ...series.map((each) => line(each, write))],
-    hooks: { draw: [(plot) => levels.forEach((level) => drawLevel(plot, level))] },
+    hooks: {
+      drawClear: [(plot) => drawGround(plot, ground.current)],
+      draw: [(plot) => levels.forEach((level) => drawLevel(plot, level))],
+    },
   };
 }
 
@@ -64,6 +72,22 @@ function line(each, write) {
     points: { show: false },
     value: (_plot, value) => (value === null || value === undefined ? '–' : (each.write ?? write)(value)),
   };
+}
+
+/** Shade the times at which producers were held. */
+function drawGround(plot, values) {
+  if (!values) return;
+  const { ctx, bbox, data } = plot;
+  const x = (index) => plot.valToPos(data[0][index], 'x', true);
+  ctx.save();
+  ctx.fillStyle = `${color('--held')}24`;
+  for (let index = 0; index < values.length; index += 1) {
+    if (!values[index]) continue;
+    const begun = index;
+    while (values[index + 1]) index += 1;
+    ctx.fillRect(x(begun), bbox.top, Math.max(x(index) - x(begun), 2), bbox.height);
+  }
+  ctx.restore();
 }
 
 function drawLevel(plot, { value, label, color: name, dash }) {
