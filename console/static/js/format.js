@@ -34,9 +34,10 @@ export function percent(part, whole) {
   return whole > 0 && Number.isFinite(part) ? `${Math.round((100 * part) / whole)} %` : NONE;
 }
 
-/** A length of time: 0.3 s, 12 s, 9:56, 2 h 5 min, 3 d. */
+/** A length of time: 2.3 ms, 0.3 s, 12 s, 9:56, 2 h 5 min, 3 d. */
 export function seconds(value) {
   if (!Number.isFinite(value)) return NONE;
+  if (value > 0 && value < 0.1) return `${(value * 1000).toFixed(1)} ms`;
   if (value < 10) return `${Math.max(value, 0).toFixed(1)} s`;
   if (value < 60) return `${Math.floor(value)} s`;
   const minutes = Math.floor(value / 60);

@@ -13,6 +13,7 @@ import { Panel } from '../parts/panel.js';
 import { say } from '../parts/toast.js';
 import { usePoll } from '../poll.js';
 import { go, route } from '../route.js';
+import { StopDialog } from './flow_stops.js';
 import { Bindings, Consumers } from './queue_ends.js';
 import { Limits } from './queue_limits.js';
 import { Messages } from './queue_messages.js';
@@ -27,7 +28,8 @@ export default function Queue({ parts: [vhost, name] }) {
   return html`<header class="page-head"><h1 class="name">${label}</h1>
       ${queue.data && html`<${Badge} state=${queueState(queue.data)} />`}
       <span class="muted">in ${shown(vhost)}</span>
-      <div class="actions"><${Purge} ...${{ path, label, queue: queue.data }} /><${Delete} ...${{ path, label, queue: queue.data }} /></div>
+      <div class="actions"><${Opening} label="Stop its producers …" kind="by-hand" needs=${may('administrator') ? '' : 'administrator'}
+        dialog=${(close) => html`<${StopDialog} given=${{ vhost, queue: name }} close=${close} />`} /><${Purge} ...${{ path, label, queue: queue.data }} /><${Delete} ...${{ path, label, queue: queue.data }} /></div>
     </header>
     <${Panel} title="Now" of=${queue}>${(data) => html`<${Facts} queue=${data} />`}<//>
     <div class="columns">

@@ -3,6 +3,8 @@ import uPlot from '../../vendor/uplot/uplot.js';
 import { html, useEffect, useRef } from '../lib.js';
 import { theme } from '../preferences.js';
 
+const LABEL = 96;
+
 /** Series: {label, values, color (a custom property), fill, dash, write}. Levels: {value, label, color, dash}.
  * `shaded`: values; times at which they are not 0 have a darker ground.
  */
@@ -52,7 +54,7 @@ function optionsOf({ series, levels, write, height, group, ground, width }) {
     series: [{ value: (_plot, time) => (time ? timeOf(time) : '') }, ...series.map((each) => line(each, write))],
     hooks: {
       drawClear: [(plot) => drawGround(plot, ground.current)],
-      draw: [(plot) => levels.forEach((level) => drawLevel(plot, level))],
+      draw: [(plot) => levels.forEach((level, index) => drawLevel(plot, level, index))],
     },
   };
 }
@@ -90,7 +92,7 @@ function drawGround(plot, values) {
   ctx.restore();
 }
 
-function drawLevel(plot, { value, label, color: name, dash }) {
+function drawLevel(plot, { value, label, color: name, dash }, index) {
   const context = plot.ctx;
   const y = Math.round(plot.valToPos(value, 'y', true));
   const ratio = devicePixelRatio;
@@ -104,7 +106,7 @@ function drawLevel(plot, { value, label, color: name, dash }) {
   context.stroke();
   context.font = `${11 * ratio}px system-ui`;
   context.textAlign = 'right';
-  context.fillText(label, plot.bbox.left + plot.bbox.width - 4 * ratio, y - 4 * ratio);
+  context.fillText(label, plot.bbox.left + plot.bbox.width - (4 + LABEL * index) * ratio, y - 4 * ratio);
   context.restore();
 }
 

@@ -1,5 +1,5 @@
 /** Tables of many rows: only those in view are in the page. Columns: {key, label, cell(row), sort, size, right, phone}. */
-import { count } from '../format.js';
+import { count, plural } from '../format.js';
 import { useKey } from '../keys.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib.js';
 import { Empty, Skeleton, Trouble } from './panel.js';
@@ -11,7 +11,7 @@ const narrow = matchMedia('(max-width: 639px)');
 const ROW = { wide: 36, narrow: 64 };
 
 /** `listing` from `usePages`; `sort`: {column, reverse}; `onSort(column)`. */
-export function Grid({ label, listing, columns, sort, onSort, empty }) {
+export function Grid({ label, noun, listing, columns, sort, onSort, empty }) {
   const [guarded, guard] = useGuard();
   const scroller = useRef();
   const height = useRowHeight();
@@ -23,7 +23,7 @@ export function Grid({ label, listing, columns, sort, onSort, empty }) {
   if (listing.count === undefined) return listing.error ? html`<${Trouble} error=${listing.error} />` : html`<${Skeleton} />`;
   return html`<div class=${listing.error ? 'stale' : ''}>
     ${listing.error && html`<${Trouble} error=${listing.error} at=${listing.at} />`}
-    <${Foot} listing=${listing} />
+    <${Count} listing=${listing} noun=${noun} />
     <div class="grid-scroll" ref=${scroller} onScroll=${watch} tabindex="0" role="region" aria-label=${label} ...${guard}>
       <div class="grid" role="table" aria-label=${label} aria-rowcount=${listing.count + 1}
         style=${{ '--columns': columns.map((each) => each.size ?? '1fr').join(' ') }}>
@@ -64,8 +64,8 @@ function Row({ index, row, columns, top }) {
   </div>`;
 }
 
-function Foot({ listing }) {
-  const part = listing.count === listing.total ? count(listing.total) : `${count(listing.count)} of ${count(listing.total)}`;
+function Count({ listing, noun }) {
+  const part = `${listing.count === listing.total ? '' : `${count(listing.count)} of `}${plural(listing.total, noun)}`;
   return html`<p class="grid-foot" aria-live="polite">${part}
     ${listing.changed && html`<button type="button" class="plain" onClick=${() => resort(listing)}>
       The order has changed: press <kbd>.</kbd></button>`}

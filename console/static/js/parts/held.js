@@ -38,27 +38,26 @@ export function Cause({ cause }) {
 
 export function HeldTable({ held, why, onWhy }) {
   const columns = [
-    { label: '', cell: (row) => html`<${Mark} state=${heldState(row)} />` },
-    { label: 'Connection', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.connection} />` },
-    { label: 'Ch.', right: true, phone: false, cell: (row) => row.channel },
+    { label: '', kind: 'sign', cell: (row) => html`<${Mark} state=${heldState(row)} />` },
+    { label: 'Connection', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.connection} /><span class="muted"> #${row.channel}</span>` },
+    { label: '', cell: (row) => html`<button type="button" class="small" aria-pressed=${why === row.connection}
+        aria-label=${`Why is ${shown(row.connection)} held?`} onClick=${() => onWhy(row.connection)}>Why?</button>` },
     { label: 'User', cell: (row) => html`<${Name}>${row.user}<//>` },
     { label: 'Client', phone: false, cell: (row) => html`<span title=${shown(row.client)}>${shown(row.client)}</span>` },
     { label: 'To', phone: false, cell: (row) => (row.exchange === undefined ? '' : html`<${Name}>${exchangeShown(row.exchange)}<//>`) },
     { label: 'Held for', right: true, cell: (row) => seconds(row.held_seconds) },
     { label: 'Waits for', wide: true, cell: (row) => (row.causes ?? []).map((cause, index) => html`<${Cause} key=${index} cause=${cause} />`) },
-    { label: 'Told by', phone: false, cell: (row) => [].concat(row.notified_by ?? []).join(', ') || 'not yet' },
     { label: 'Parked', right: true, phone: false, cell: (row) => bytes(row.parked_bytes) },
-    { label: 'Signs', phone: false, cell: signs },
-    { label: '', cell: (row) => html`<button type="button" class="small" aria-pressed=${why === row.connection}
-        aria-label=${`Why is ${shown(row.connection)} held?`} onClick=${() => onWhy(row.connection)}>Why?</button>` },
+    { label: 'Told by', phone: false, kind: 'wrap', cell: signs },
   ];
   return html`<${Table} label="Held channels" columns=${columns} rows=${held} rowKey=${heldKey} empty="Nobody is held." />`;
 }
 
 function signs(row) {
   const rung = row.rung && `${row.rung.name}${row.rung.next ? `, ${row.rung.next} in ${seconds(row.rung.next_in)}` : ''}`;
+  const told = [].concat(row.notified_by ?? []).join(', ') || 'not told yet';
   const withheld = row.withheld > 0 && `${plural(row.withheld, 'confirm run')} withheld`;
-  return [row.paused && 'paused', row.ignores_flow && 'ignores flow', row.spent && `spent: ${row.spent}`, rung, withheld]
+  return [told, row.paused && 'paused', row.ignores_flow && 'ignores flow', row.spent && `spent: ${row.spent}`, rung, withheld]
     .filter(Boolean).map(shown).join(', ');
 }
 

@@ -20,7 +20,7 @@ export function ListPage({ title, kind, columns, fields, rowKey, sort: first, ac
     choose({ sort: column, reverse: reverse ? 'yes' : 'no' });
   };
   return html`<header class="page-head"><h1>${title}</h1><${Find} /><div class="actions">${actions}</div></header>
-    <section class="panel is-list"><${Grid} ...${{ label: title, listing, columns, sort, onSort, empty }} /></section>`;
+    <section class="panel is-list"><${Grid} ...${{ label: title, noun: kind.slice(0, -1), listing, columns, sort, onSort, empty }} /></section>`;
 }
 
 /** The field for what is looked for; `/` goes there. */

@@ -12,7 +12,12 @@ export function QueueLink({ vhost, name }) {
 }
 
 export function ConnectionLink({ name, children }) {
-  return html`<a class="name" href=${toConnection(name)} title=${shown(name)}>${children ?? shown(name)}</a>`;
+  return html`<a class="name" href=${toConnection(name)} title=${shown(name)}>${children ?? peerOf(name)}</a>`;
+}
+
+/** The client's side of a connection's name, which tells connections apart. */
+function peerOf(name) {
+  return shown(String(name ?? '').split(' -> ')[0]);
 }
 
 export function ExchangeLink({ vhost, name }) {

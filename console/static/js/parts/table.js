@@ -1,4 +1,4 @@
-/** Tables of few rows. Columns: {key, label, cell(row), right, wide, phone}. */
+/** Tables of few rows. Columns: {label, cell(row), right, wide, phone, kind}. */
 import { html } from '../lib.js';
 import { useSettled } from './settled.js';
 
@@ -20,5 +20,5 @@ export function Table({ label, columns, rows, rowKey, empty, row: extra }) {
 }
 
 export function classes(column) {
-  return [column.right && 'right', column.wide && 'wide', column.phone === false && 'no-phone'].filter(Boolean).join(' ');
+  return [column.right && 'right', column.wide && 'wide', column.kind, column.phone === false && 'no-phone'].filter(Boolean).join(' ');
 }
