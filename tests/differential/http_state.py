@@ -2,59 +2,34 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import pika
-import requests
 
+from tests.management import PASSWORD, RIGHTS, Api
 from tests.raw import Address
 from tests.waiting import wait_for
 
-PASSWORD = "secret-of-all"
 TAGS = {
     "manager": "management", "maker": "policymaker", "monitor": "monitoring", "admin": "administrator", "plain": "",
 }  # fmt: skip
 """The users of the state, by their tags. All but `outsider` may open the vhost."""
 OUTSIDER = "outsider"
 MESSAGES = 20
-TIMEOUT = 30
-
-
-class Api(NamedTuple):
-    """The management API of a broker."""
-
-    port: int
-
-    def call(self, method: str, path: str, body: Any = None, user: str = "guest", **headers: str) -> requests.Response:
-        """Send a request; `path` begins after /api/."""
-        password = "guest" if user == "guest" else PASSWORD
-        login = base64.b64encode(f"{user}:{password}".encode()).decode()
-        return requests.request(
-            method, f"http://127.0.0.1:{self.port}/api/{path}", json=body, timeout=TIMEOUT,
-            headers={"Authorization": f"Basic {login}", **headers},
-        )  # fmt: skip
-
-    def get(self, path: str, user: str = "guest") -> Any:
-        """Return the body of an answer, which has to be 200."""
-        answer = self.call("GET", path, user=user)
-        assert answer.status_code == 200, (path, answer.status_code, answer.text)
-        return answer.json()
 
 
 def administer(api: Api) -> list[tuple[str, int]]:
     """Make vhost, users, permissions, policies and limits. Return the paths with the statuses of the answers."""
-    rights = {"configure": ".*", "write": ".*", "read": ".*"}
     steps: list[tuple[str, Any]] = [
         ("vhosts/shop", {}),
         ("vhosts/other", None),
-        ("permissions/shop/guest", rights),
-        ("permissions/shop/guest", rights),
+        ("permissions/shop/guest", RIGHTS),
+        ("permissions/shop/guest", RIGHTS),
         *((f"users/{name}", {"password": PASSWORD, "tags": tags}) for name, tags in TAGS.items()),
         (f"users/{OUTSIDER}", {"password": PASSWORD, "tags": "management"}),
-        *((f"permissions/shop/{name}", rights) for name in TAGS),
+        *((f"permissions/shop/{name}", RIGHTS) for name in TAGS),
         ("topic-permissions/shop/manager", {"exchange": "amq.topic", "write": "^a", "read": ".*"}),
         (
             "policies/shop/short",
@@ -66,8 +41,8 @@ def administer(api: Api) -> list[tuple[str, int]]:
         ("operator-policies/shop/cap", {"pattern": ".*", "definition": {"max-length": 5000}, "apply-to": "queues"}),
         ("vhost-limits/shop/max-queues", {"value": 1000}),
         ("user-limits/manager/max-connections", {"value": 10}),
-        ("permissions/nowhere/guest", rights),
-        ("permissions/shop/nobody", rights),
+        ("permissions/nowhere/guest", RIGHTS),
+        ("permissions/shop/nobody", RIGHTS),
         ("users/half", {"tags": "management"}),
         ("users/half", {"password": "x"}),
     ]  # fmt: skip

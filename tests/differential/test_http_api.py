@@ -8,17 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from ops.claim import Pointer
-from penstock.node.node import Node
 from tests.broker import Broker
 from tests.differential import rabbitmq
-from tests.differential.http_state import OUTSIDER, TAGS, Api, administer, used
+from tests.differential.http_state import OUTSIDER, TAGS, administer, used
 from tests.house import ROOT
+from tests.management import Api
 from tests.ports import free_port
 from tests.raw import Address
 
@@ -148,7 +146,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         ours = stack.enter_context(Broker(directory, *settings, acceptors=2, shards=2))
         management = free_port()
         amqp = stack.enter_context(rabbitmq.serve(tmp_path_factory.mktemp("rabbitmq"), management))
-        pair = Api(management), Api(_port_of(directory))
+        pair = Api(management), Api.of(directory)
         addresses: tuple[Address, Address] = amqp, ours.address
         answers = [administer(api) for api in pair]
         for api, address in zip(pair, addresses, strict=True):
@@ -164,12 +162,6 @@ def both(made: Made) -> tuple[Api, Api]:
 def test_changes_are_answered_with_the_same_statuses(made: Made) -> None:
     theirs, ours = made.answers
     assert ours == theirs
-
-
-def _port_of(directory: Path) -> int:
-    pointer = Pointer.load(directory / "data")
-    assert pointer
-    return Node.load(pointer.runtime).http["api"][1]
 
 
 def test_answers_have_the_same_fields_and_values(both: tuple[Api, Api]) -> None:
