@@ -10,6 +10,9 @@ from starlette.requests import Request
 from console.broker import Facts
 from console.http.errors import HttpError
 
+DEPTH_MOST = 100
+"""Tables within tables; a field table may have fewer."""
+
 
 class Invalid(HttpError):
     """A field of the body is not what it should be. RabbitMQ gives some reasons as a list: a word, and the value."""
@@ -74,15 +77,17 @@ def table(body: Facts, key: str) -> Facts:
         return {}
     if not isinstance(value, dict):
         raise Invalid("not_table", key)
-    _check_no_null(value)
+    _check_values(value, DEPTH_MOST)
     return value
 
 
-def _check_no_null(value: Any) -> None:
+def _check_values(value: Any, depth: int) -> None:
     if value is None:
         raise Invalid("null_not_allowed")
+    if not depth:
+        raise Invalid("nested_too_deeply")
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_no_null(each)
+        _check_values(each, depth - 1)
 
 
 def _not_integer(value: Any) -> int:

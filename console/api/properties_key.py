@@ -10,9 +10,8 @@ It names a binding among those between the same two, and is quoted once more in 
 from __future__ import annotations
 
 import hashlib
+import json
 from urllib.parse import quote_plus, unquote_plus
-
-import orjson
 
 from router.model.records import Arguments, Binding
 
@@ -34,5 +33,5 @@ def is_named(binding: Binding, given: str) -> bool:
 def _digest(arguments: Arguments) -> str:
     if not arguments:
         return ""
-    words = orjson.dumps(arguments, default=repr, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(words).hexdigest()[:DIGEST_CHARACTERS]
+    words = json.dumps(arguments, default=repr, sort_keys=True)
+    return hashlib.sha256(words.encode()).hexdigest()[:DIGEST_CHARACTERS]

@@ -12,6 +12,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 
 from tests.broker import Broker
+from tests.console.api import calls
 from tests.management import Api
 
 NAMES = count(1)
@@ -63,3 +64,10 @@ def connect(served: Served, vhost: str) -> Iterator[Connect]:
             return connection
 
         yield opened
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[calls.Served]:
+    """A node for all tests of a module."""
+    with calls.served(tmp_path_factory.mktemp("node")) as node:
+        yield node
