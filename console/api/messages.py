@@ -39,7 +39,11 @@ async def publish(caller: Called, vhost: Segment, name: Segment, request: Reques
         properties = encode_properties(_properties(table(body, "properties")))
     except (TypeError, ValueError) as error:
         raise Invalid(str(error)) from None
-    return answer(await caller.publish(vhost, exchange_of(name), text(body, "routing_key"), properties, payload))
+    key = text(body, "routing_key")
+    try:
+        return answer(await caller.publish(vhost, exchange_of(name), key, properties, payload))
+    except OSError as error:
+        raise HttpError(503, f"not confirmed: the message may be stored, or lost: {error}") from None
 
 
 @router.post("/queues/{vhost}/{name}/get")
