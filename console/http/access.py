@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -52,12 +53,14 @@ async def caller(request: Request) -> Caller:
 Called = Annotated[Caller, Depends(caller)]
 
 
-async def checked(broker: Broker, name: str, password: str, host: str) -> Login:
+async def checked(
+    broker: Broker, name: str, password: str, host: str, challenge: Mapping[str, str] = CHALLENGE
+) -> Login:
     """Return who has logged in. HttpError, after a while, if the login is refused."""
     login = await broker.login(name, password, host)
     if login is None:
         await asyncio.sleep(REFUSAL_SECONDS)
-        raise HttpError(401, "Login failed", CHALLENGE)
+        raise HttpError(401, "Login failed", dict(challenge))
     return login
 
 

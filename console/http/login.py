@@ -29,7 +29,7 @@ async def begin(request: Request, given: Credentials) -> Response:
     """Log in: begins a session, whose token is in a cookie."""
     if not is_own(request):
         raise HttpError(403, "the request comes from another site")
-    login = await checked(request.app.state.broker, given.username, given.password, host_of(request))
+    login = await checked(request.app.state.broker, given.username, given.password, host_of(request), {})
     if not ALLOWED.intersection(login.tags):
         raise HttpError(401, "Not management user")
     response = answer({"name": login.user, "tags": login.tags})

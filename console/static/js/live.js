@@ -5,7 +5,7 @@
  */
 import { get, user } from './api.js';
 import { repeated } from './poll.js';
-import { heard } from './pulse.js';
+import { lastAnswer } from './pulse.js';
 import { store } from './store.js';
 
 const EVENTS = ['snapshot', 'held', 'released', 'rung', 'queue', 'stop', 'gap'];
@@ -22,7 +22,7 @@ let retry = 0;
 async function ask() {
   const [held, stops] = await Promise.allSettled([get('/api/flow/held'), get('/api/flow/stops')]);
   const old = live.get();
-  if (held.status === 'fulfilled') heard.set(Date.now());
+  if (held.status === 'fulfilled') lastAnswer.set(Date.now());
   live.set({
     held: held.value ?? old.held,
     stops: stops.value ?? old.stops,

@@ -1,7 +1,7 @@
 /** Panels ask for what they show again and again, while the page is visible. */
 import { changes, get } from './api.js';
 import { useEffect, useRef, useState } from './lib.js';
-import { heard } from './pulse.js';
+import { lastAnswer } from './pulse.js';
 
 const NOTHING = { data: undefined, error: null, at: 0 };
 
@@ -18,16 +18,16 @@ export function usePoll(path, every = 2) {
 }
 
 /** Ask every so many seconds, at once after a change or when the page is shown; returns a function that ends it. */
-export function polled(path, every, tell) {
+export function polled(path, every, report) {
   const ended = new AbortController();
   const turn = async () => {
     try {
       const data = await get(path, ended.signal);
       if (ended.signal.aborted) return;
-      heard.set(Date.now());
-      tell({ data, error: null, at: Date.now() });
+      lastAnswer.set(Date.now());
+      report({ data, error: null, at: Date.now() });
     } catch (error) {
-      if (!ended.signal.aborted) tell((old) => ({ ...old, error }));
+      if (!ended.signal.aborted) report((old) => ({ ...old, error }));
     }
   };
   const stop = repeated(turn, every);

@@ -1,4 +1,4 @@
-/** When the node was last heard. */
+/** When the node was last lastAnswer. */
 import { store } from './store.js';
 
-export const heard = store(Date.now());
+export const lastAnswer = store(Date.now());

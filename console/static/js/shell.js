@@ -12,7 +12,7 @@ import { Skeleton, Trouble } from './parts/panel.js';
 import { Toasts } from './parts/toast.js';
 import { usePoll } from './poll.js';
 import { nextTheme, theme } from './preferences.js';
-import { heard } from './pulse.js';
+import { lastAnswer } from './pulse.js';
 import { choose, route, to } from './route.js';
 import { icon } from './parts/icons.js';
 
@@ -61,8 +61,8 @@ function Page({ page, parts }) {
   }, [title, parts.join('/')]);
   useEffect(() => {
     let wanted = true;
-    const tell = (found) => wanted && setLoaded({ load, ...found });
-    load().then((module) => tell({ Shown: module.default }), (error) => tell({ error }));
+    const report = (found) => wanted && setLoaded({ load, ...found });
+    load().then((module) => report({ Shown: module.default }), (error) => report({ error }));
     return () => { wanted = false; };
   }, [load]);
   if (loaded.load !== load) return html`<${Skeleton} />`;
@@ -109,7 +109,7 @@ function Held() {
 function Age() {
   const [now, setNow] = useState(Date.now());
   const last = useRef(0);
-  last.current = heard.get();
+  last.current = lastAnswer.get();
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
@@ -121,9 +121,9 @@ function Age() {
 }
 
 function ThemeButton() {
-  const look = theme.use();
-  return html`<button type="button" class="plain icon" aria-label=${`Theme: ${look}`} title=${`Theme: ${look}`} onClick=${nextTheme}>
-    ${icon(look)}</button>`;
+  const chosen = theme.use();
+  return html`<button type="button" class="plain icon" aria-label=${`Theme: ${chosen}`} title=${`Theme: ${chosen}`} onClick=${nextTheme}>
+    ${icon(chosen)}</button>`;
 }
 
 function Menu({ page, open, setOpen }) {

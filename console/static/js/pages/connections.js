@@ -18,20 +18,17 @@ export default function Connections() {
   const { query } = route.use();
   const { held } = live.use();
   const kind = query.kind === 'channels' ? 'channels' : 'connections';
-  const byConnection = heldBy(held ?? [], (row) => row.connection);
-  const byChannel = heldBy(held ?? [], (row) => `${row.connection}#${row.channel}`);
   const kinds = html`<div class="tabs" role="group" aria-label="Kind">
     ${['connections', 'channels'].map((each) => html`<button type="button" aria-pressed=${kind === each}
       onClick=${() => choose({ kind: each, sort: '', reverse: '' })}>${each[0].toUpperCase() + each.slice(1)}</button>`)}</div>`;
-  const columns = kind === 'channels' ? channelColumns(byChannel) : connectionColumns(byConnection);
+  const columns = kind === 'channels' ? channelColumns(held ?? []) : connectionColumns(held ?? []);
   return html`<${ListPage} key=${kind} title=${kind === 'channels' ? 'Channels' : 'Connections'} kind=${kind} bare columns=${columns}
     actions=${kinds} rowKey=${(row) => row.name} empty="There is no such ${kind.slice(0, -1)}." />`;
 }
 
-function heldBy(held, key) {
-  const found = new Map();
-  for (const row of held) if (!found.has(key(row))) found.set(key(row), row);
-  return found;
+/** Whether a held channel is one of a connection. RabbitMQ names connections by their addresses, penstock by numbers. */
+function isOf(held, { name, peer_host: host, peer_port: port } = {}) {
+  return held.connection === name || held.peer === `${host}:${port}`;
 }
 
 function throttle(row) {
@@ -40,9 +37,9 @@ function throttle(row) {
 }
 
 function connectionColumns(held) {
-  const of = (row) => held.get(row.name);
+  const of = (row) => held.find((each) => isOf(each, row));
   return [
-    { label: '', size: '20px', cell: (row) => html`<${Mark} state=${of(row) ? heldState(of(row)) : 'flowing'} />` },
+    { label: '', hidden: 'State', size: '20px', cell: (row) => html`<${Mark} state=${of(row) ? heldState(of(row)) : 'flowing'} />` },
     { label: 'Connection', size: 'minmax(200px, 2fr)', sort: 'name', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.name} />` },
     { label: 'Throttle', size: 'minmax(120px, 1.6fr)', cell: (row) => throttle(of(row)) },
     { label: 'User', size: 'minmax(60px, 0.8fr)', sort: 'user', cell: (row) => shown(row.user) },
@@ -53,7 +50,7 @@ function connectionColumns(held) {
     { label: 'Out', size: '84px', sort: 'send_oct_details.rate', right: true, phone: false, cell: (row) => kibibytes(row.send_oct_details?.rate) },
     { label: 'TLS', size: '40px', phone: false, cell: (row) => (row.ssl ? 'yes' : 'no') },
     { label: 'Since', size: '110px', sort: 'connected_at', right: true, phone: false, cell: (row) => ago(row.connected_at) },
-    { label: '', size: '76px', right: true, phone: false, cell: (row) => html`<${Close} row=${row} />` },
+    { label: '', hidden: 'Actions', size: '76px', right: true, phone: false, cell: (row) => html`<${Close} row=${row} />` },
   ];
 }
 
@@ -75,9 +72,9 @@ function Close({ row }) {
 
 function channelColumns(held) {
   const connection = (row) => row.connection_details?.name ?? '';
-  const of = (row) => held.get(`${connection(row)}#${row.number}`);
+  const of = (row) => held.find((each) => each.channel === row.number && isOf(each, row.connection_details));
   return [
-    { label: '', size: '20px', cell: (row) => html`<${Mark} state=${of(row) ? heldState(of(row)) : 'flowing'} />` },
+    { label: '', hidden: 'State', size: '20px', cell: (row) => html`<${Mark} state=${of(row) ? heldState(of(row)) : 'flowing'} />` },
     { label: 'Channel', size: 'minmax(200px, 2fr)', sort: 'name', wide: true, cell: (row) => html`<${ConnectionLink} name=${connection(row)} /><span class="muted"> #${row.number}</span>` },
     { label: 'Throttle', size: 'minmax(120px, 1.6fr)', cell: (row) => throttle(of(row)) },
     { label: 'User', size: 'minmax(60px, 0.8fr)', sort: 'user', cell: (row) => shown(row.user) },

@@ -32,7 +32,7 @@ export function Stops({ stops, needs, start }) {
     { label: 'Reason', cell: (stop) => shown(stop.reason) },
     { label: 'Since', phone: false, cell: (stop) => clock(stop.since) },
     { label: 'Until', cell: (stop) => (stop.until ? clock(stop.until) : 'taken back') },
-    { label: '', cell: (stop) => html`<${Act} kind="small start" label=${`Start ${stop.number} …`} needs=${needs} act=${() => start([stop])} />` },
+    { label: '', hidden: 'Actions', cell: (stop) => html`<${Act} kind="small start" label=${`Start ${stop.number} …`} needs=${needs} act=${() => start([stop])} />` },
   ];
   return html`<${Table} label="Stops by hand" columns=${columns} rows=${stops} rowKey=${(stop) => stop.number}
       empty="Nobody has been stopped by hand." />
@@ -40,10 +40,10 @@ export function Stops({ stops, needs, start }) {
 }
 
 export function StopDialog({ given, close }) {
-  const [chosen, setChosen] = useState({ ...pick(given), all: false, reason: '', seconds: 600 });
+  const [chosen, setChosen] = useState({ vhost: '/', ...pick(given), all: false, reason: '', seconds: 600 });
   const [word, setWord] = useState('');
   const body = bodyOf(chosen);
-  const isChosen = chosen.all || SELECTORS.some(([name]) => body[name] !== undefined);
+  const isChosen = chosen.all || SELECTORS.some(([name]) => name !== 'vhost' && body[name] !== undefined);
   const trial = useTrial(isChosen ? body : null);
   const set = (name) => (event) => setChosen({ ...chosen, [name]: event.target.value });
   const ready = isChosen && chosen.reason.trim() !== '' && (!chosen.all || word === ALL);

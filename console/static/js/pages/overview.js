@@ -107,7 +107,7 @@ function Depths({ data }) {
 
 function Fullest({ queues }) {
   const columns = [
-    { label: '', kind: 'sign', cell: (queue) => html`<${Mark} state=${queueState(queue)} />` },
+    { label: '', hidden: 'State', kind: 'sign', cell: (queue) => html`<${Mark} state=${queueState(queue)} />` },
     { label: 'Queue', wide: true, cell: (queue) => html`<${QueueLink} ...${queue} />` },
     { label: 'Depth against marks', cell: (queue) => html`<${DepthBar} queue=${queue} />` },
     { label: 'Messages', right: true, cell: (queue) => short(queue.messages) },

@@ -34,7 +34,7 @@ function Rows({ rows, needs, edit }) {
     { label: 'Of', cell: (row) => row['apply-to'] },
     { label: 'Priority', right: true, cell: (row) => row.priority },
     { label: 'Definition', kind: 'wrap', cell: (row) => html`<span class="name">${shown(JSON.stringify(row.definition))}</span>` },
-    { label: '', cell: (row) => html`<${Act} label="Edit …" kind="small" needs=${needs} act=${() => edit(row)} /> <${Remove} row=${row} needs=${needs} />` },
+    { label: '', hidden: 'Actions', cell: (row) => html`<${Act} label="Edit …" kind="small" needs=${needs} act=${() => edit(row)} /> <${Remove} row=${row} needs=${needs} />` },
   ];
   return html`<${Table} label="Policies" columns=${columns} rows=${rows} rowKey=${(row) => `${row.vhost} ${row.name}`} empty="There are no policies." />`;
 }

@@ -82,8 +82,7 @@ function limitOf(text) {
 /** What a policy would change, asked when the fields have been still for a moment. */
 export function usePolicyTrial(policy) {
   const [found, setFound] = useState({});
-  const { isReady, ...body } = policy ?? {};
-  const asked = policy ? JSON.stringify(body) : '';
+  const asked = policy ? JSON.stringify({ ...policy, isReady: undefined }) : '';
   useEffect(() => {
     setFound({});
     if (!asked) return undefined;

@@ -14,18 +14,18 @@ const FIELDS = [
 const stat = (name) => (queue) => rate(queue.message_stats?.[`${name}_details`]?.rate);
 
 const COLUMNS = [
-  { key: 'state', label: '', size: '20px', cell: (queue) => html`<${Mark} state=${queueState(queue)} />` },
-  { key: 'name', label: 'Queue', size: 'minmax(160px, 2.5fr)', sort: 'name', wide: true, cell: (queue) => html`<${QueueLink} ...${queue} />` },
-  { key: 'vhost', label: 'Vhost', size: 'minmax(60px, 0.6fr)', sort: 'vhost', phone: false, cell: (queue) => shown(queue.vhost) },
-  { key: 'depth', label: 'Depth against marks', size: 'minmax(120px, 1.5fr)', kind: 'bare', cell: (queue) => html`<${DepthBar} queue=${queue} />` },
-  { key: 'messages', label: 'Messages', size: '84px', sort: 'messages', right: true, kind: 'bare', cell: (queue) => short(queue.messages) },
-  { key: 'ready', label: 'Ready', size: '76px', sort: 'messages_ready', right: true, phone: false, cell: (queue) => short(queue.messages_ready) },
-  { key: 'unacked', label: 'Unacked', size: '76px', sort: 'messages_unacknowledged', right: true, phone: false, cell: (queue) => short(queue.messages_unacknowledged) },
-  { key: 'consumers', label: 'Consumers', size: '84px', sort: 'consumers', right: true, phone: false, cell: (queue) => count(queue.consumers) },
-  { key: 'in', label: 'In', size: '76px', sort: 'message_stats.publish_details.rate', right: true, cell: stat('publish') },
-  { key: 'out', label: 'Out', size: '76px', sort: 'message_stats.deliver_get_details.rate', right: true, cell: stat('deliver_get') },
-  { key: 'stops', label: 'Stops', size: '60px', sort: 'flow.flow_epoch', right: true, phone: false, cell: (queue) => stops(queue.flow) },
-  { key: 'shard', label: 'Shard', size: '52px', sort: 'flow.shard', right: true, phone: false, cell: (queue) => queue.flow?.shard ?? '' },
+  { label: '', hidden: 'State', size: '20px', cell: (queue) => html`<${Mark} state=${queueState(queue)} />` },
+  { label: 'Queue', size: 'minmax(160px, 2.5fr)', sort: 'name', wide: true, cell: (queue) => html`<${QueueLink} ...${queue} />` },
+  { label: 'Vhost', size: 'minmax(60px, 0.6fr)', sort: 'vhost', phone: false, cell: (queue) => shown(queue.vhost) },
+  { label: 'Depth against marks', size: 'minmax(120px, 1.5fr)', kind: 'bare', cell: (queue) => html`<${DepthBar} queue=${queue} />` },
+  { label: 'Messages', size: '84px', sort: 'messages', right: true, kind: 'bare', cell: (queue) => short(queue.messages) },
+  { label: 'Ready', size: '76px', sort: 'messages_ready', right: true, phone: false, cell: (queue) => short(queue.messages_ready) },
+  { label: 'Unacked', size: '76px', sort: 'messages_unacknowledged', right: true, phone: false, cell: (queue) => short(queue.messages_unacknowledged) },
+  { label: 'Consumers', size: '84px', sort: 'consumers', right: true, phone: false, cell: (queue) => count(queue.consumers) },
+  { label: 'In', size: '76px', sort: 'message_stats.publish_details.rate', right: true, cell: stat('publish') },
+  { label: 'Out', size: '76px', sort: 'message_stats.deliver_get_details.rate', right: true, cell: stat('deliver_get') },
+  { label: 'Stops', size: '60px', sort: 'flow.flow_epoch', right: true, phone: false, cell: (queue) => stops(queue.flow) },
+  { label: 'Shard', size: '52px', sort: 'flow.shard', right: true, phone: false, cell: (queue) => queue.flow?.shard ?? '' },
 ];
 
 /** A saturation begins and ends one epoch each. */

@@ -2,7 +2,7 @@
 import { api, change, may, user } from '../api.js';
 import { html, useState } from '../lib.js';
 import { shown } from '../names.js';
-import { Act, Dialog, Field, Opening } from '../parts/dialog.js';
+import { Dialog, Field, Opening } from '../parts/dialog.js';
 import { Panel } from '../parts/panel.js';
 import { Table } from '../parts/table.js';
 import { say } from '../parts/toast.js';
@@ -26,7 +26,7 @@ function Rows({ rows, needs }) {
   const columns = [
     { label: 'Name', wide: true, cell: (row) => html`<span class="name">${shown(row.name)}</span>` },
     { label: 'Tags', cell: (row) => [].concat(row.tags).map(shown).join(', ') || 'none' },
-    { label: '', right: true, cell: (row) => row.name !== user.get()?.name && html`<${Remove} row=${row} needs=${needs} />` },
+    { label: '', hidden: 'Actions', right: true, cell: (row) => row.name !== user.get()?.name && html`<${Remove} row=${row} needs=${needs} />` },
   ];
   return html`<${Table} label="Users" columns=${columns} rows=${rows} rowKey=${(row) => row.name} empty="There are no users of the node's own." />`;
 }
@@ -61,7 +61,7 @@ function Permissions({ rows, needs }) {
     { label: 'User', wide: true, cell: (row) => html`<span class="name">${shown(row.user)}</span>` },
     { label: 'Vhost', cell: (row) => shown(row.vhost) },
     ...RIGHTS.map((right) => ({ label: right, cell: (row) => html`<span class="name">${shown(row[right])}</span>` })),
-    { label: '', right: true, cell: (row) => html`<${Revoke} row=${row} needs=${needs} />` },
+    { label: '', hidden: 'Actions', right: true, cell: (row) => html`<${Revoke} row=${row} needs=${needs} />` },
   ];
   return html`<${Table} label="Permissions" columns=${columns} rows=${rows} rowKey=${(row) => `${row.user} ${row.vhost}`} empty="Nobody may do anything." />`;
 }

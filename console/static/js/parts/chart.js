@@ -13,8 +13,8 @@ export function Chart({ label, at, series, levels = [], shaded, write, height = 
   const plot = useRef();
   const ground = useRef();
   ground.current = shaded;
-  const look = theme.use();
-  const shape = `${look} ${series.map((each) => each.label)} ${levels.map((each) => [each.label, each.value])}`;
+  const chosen = theme.use();
+  const shape = `${chosen} ${series.map((each) => each.label)} ${levels.map((each) => [each.label, each.value])}`;
   const data = [at.map((each) => each / 1000), ...series.map((each) => each.values)];
   useEffect(() => {
     const options = optionsOf({ series, levels, write, height, group, ground, width: place.current.clientWidth });

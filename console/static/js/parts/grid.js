@@ -1,10 +1,10 @@
-/** Tables of many rows: only those in view are in the page. Columns: {key, label, cell(row), sort, size, right, phone}. */
+/** Tables of many rows: only those in view are in the page. Columns: those of `Table`, with {sort, size}. */
 import { count, plural } from '../format.js';
 import { useKey } from '../keys.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib.js';
 import { Empty, Skeleton, Trouble } from './panel.js';
 import { useGuard } from './settled.js';
-import { classes } from './table.js';
+import { classes, headOf } from './table.js';
 
 const SPARE = 6;
 const narrow = matchMedia('(max-width: 639px)');
@@ -24,7 +24,7 @@ export function Grid({ label, noun, listing, columns, sort, onSort, empty }) {
   return html`<div class=${listing.error ? 'stale' : ''}>
     ${listing.error && html`<${Trouble} error=${listing.error} at=${listing.at} />`}
     <${Count} listing=${listing} noun=${noun} />
-    <div class="grid-scroll" ref=${scroller} onScroll=${watch} tabindex="0" role="region" aria-label=${label} ...${guard}>
+    <div class="grid-scroll" ref=${scroller} onScroll=${watch} tabindex="0" role="group" aria-label=${label} ...${guard}>
       <div class="grid" role="table" aria-label=${label} aria-rowcount=${listing.count + 1}
         style=${{ '--columns': columns.map((each) => each.size ?? '1fr').join(' ') }}>
         <${Head} columns=${columns} sort=${sort} onSort=${onSort} />
@@ -42,7 +42,7 @@ function Head({ columns, sort, onSort }) {
       return html`<div role="columnheader" class=${classes(column)} aria-sort=${order}>
         ${column.sort && onSort
           ? html`<button type="button" class="plain sort ${order ?? ''}" onClick=${() => onSort(column.sort)}>${column.label}</button>`
-          : column.label}
+          : headOf(column)}
       </div>`;
     })}
   </div></div>`;

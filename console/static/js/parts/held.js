@@ -38,9 +38,10 @@ export function Cause({ cause }) {
 
 export function HeldTable({ held, why, onWhy }) {
   const columns = [
-    { label: '', kind: 'sign', cell: (row) => html`<${Mark} state=${heldState(row)} />` },
-    { label: 'Connection', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.connection} /><span class="muted"> #${row.channel}</span>` },
-    { label: '', cell: (row) => html`<button type="button" class="small" aria-pressed=${why === row.connection}
+    { label: '', hidden: 'State', kind: 'sign', cell: (row) => html`<${Mark} state=${heldState(row)} />` },
+    { label: 'Connection', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.peer || row.connection} />
+      <span class="muted"> ${shown(row.connection)}#${row.channel}</span>` },
+    { label: '', hidden: 'Actions', cell: (row) => html`<button type="button" class="small" aria-pressed=${why === row.connection}
         aria-label=${`Why is ${shown(row.connection)} held?`} onClick=${() => onWhy(row.connection)}>Why?</button>` },
     { label: 'User', cell: (row) => html`<${Name}>${row.user}<//>` },
     { label: 'Client', phone: false, cell: (row) => html`<span title=${shown(row.client)}>${shown(row.client)}</span>` },

@@ -2,7 +2,7 @@
 import { get, query } from '../api.js';
 import { useEffect, useMemo, useReducer } from '../lib.js';
 import { repeated } from '../poll.js';
-import { heard } from '../pulse.js';
+import { lastAnswer } from '../pulse.js';
 
 const SIZE = 500;
 
@@ -50,7 +50,7 @@ class Listing {
     this.count = found.filtered_count ?? items.length;
     this.total = found.total_count ?? items.length;
     this.at = Date.now();
-    heard.set(this.at);
+    lastAnswer.set(this.at);
     if (this.guarded) this.refresh((page - 1) * SIZE, items);
     else this.replace((page - 1) * SIZE, items);
   }
