@@ -9,7 +9,7 @@ const PLACES = {
 };
 const PAIR_MS = 1500;
 const handlers = new Map();
-let begun = 0;
+let begun = -Infinity;
 
 /** Call a function at a key, while the component is shown; the newest component has it. */
 export function useKey(key, act) {
@@ -31,12 +31,12 @@ function pressed(event) {
   if (event.key === 'Escape' && isWriting(event.target)) event.target.blur();
   if (isWriting(event.target) || document.querySelector('dialog[open]')) return;
   if (event.timeStamp - begun < PAIR_MS && PLACES[event.key]) {
-    begun = 0;
+    begun = -Infinity;
     go(PLACES[event.key]);
     event.preventDefault();
     return;
   }
-  begun = event.key === 'g' ? event.timeStamp : 0;
+  begun = event.key === 'g' ? event.timeStamp : -Infinity;
   const act = handlers.get(event.key)?.at(-1);
   if (!act) return;
   act();
