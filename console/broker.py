@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.foreign import ForeignArguments
+from console.login_turns import LoginTurns
 from console.metrics.reading import Reading
+from console.metrics.scraping import Scraping
 from console.processors import Processors
 from console.sampler import Sampler
 from penstock.control.asking import ask
@@ -58,7 +60,9 @@ class Broker:
         self.memory = NodeMemory(gauges)
         self.foreign = ForeignArguments(topology, self.administer)
         self.settings: Mapping[str, Any] = node.settings.model_dump(mode="json")
+        self.scraping = Scraping(self.reading)
         self._turns = asyncio.Semaphore(REQUESTS)
+        self._logins = LoginTurns()
 
     @property
     def name(self) -> str:
@@ -123,7 +127,8 @@ class Broker:
 
     async def login(self, name: str, password: str, host: str) -> Login | None:
         """Check a user and a password, sent from a host; None if they are refused. OSError if no acceptor answers."""
-        found = await self.command("login", name=name, password=password, host=host)
+        async with self._logins.of(host):
+            found = await self.command("login", name=name, password=password, host=host)
         if not found["accepted"]:
             return None
         return Login(found["user"], tuple(found["tags"]), found["internal"])

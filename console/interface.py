@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 
 from console.api.flow.held import with_rates
+from console.app import application, metrics_application
 from console.broker import Broker
-from console.http.app import application, metrics_application
 from console.http.server import HttpServer
 from console.http.shield import Shield
 from console.watch import Watch
 from penstock.control.audit import Audit
 from penstock.memory.gauges import Gauges
 from penstock.node.node import Node
+from penstock.process.process import connections_most
 from router.model.topology import Topology
 
 
 class Interface:
-    """The servers of one console process, on sockets that the supervisor has bound, in the order of `node.http`."""
+    """The servers of one console process, on sockets that the supervisor has bound, in the order of `node.http`.
+    TlsError if the certificate cannot be used.
+    """
 
     def __init__(self, node: Node, gauges: Gauges, topology: Topology, descriptors: Sequence[int]) -> None:
+        settings = node.settings.http
         self.broker = Broker(node, gauges, topology, Audit(node.settings.data, "console", 0))
         self.watch = Watch(self.broker, partial(with_rates, self.broker))
+        self.certificate = None
+        if settings.secured is not None:
+            from console.http.certificate import ServedCertificate  # not at the top: takes a library of 12 MiB
+
+            self.certificate = ServedCertificate(settings.secured)
+        turns = asyncio.Lock()
+        most = min(settings.connections, max(connections_most() // len(descriptors), 1))
         self._servers = [
-            HttpServer(self._application(name), node.settings.http, descriptor)
+            HttpServer(self._application(name), settings, descriptor, most, turns, self.certificate)
             for name, descriptor in zip(node.http, descriptors, strict=True)
         ]
 
@@ -39,9 +51,18 @@ class Interface:
     def tick(self) -> None:
         """Do what is due once a second."""
         self.broker.tick()
+        if self.certificate is not None:
+            self.certificate.refresh()
+        for server in self._servers:
+            server.tick()
+
+    def reload(self) -> None:
+        """Load the certificate again, as an operator asks for it."""
+        if self.certificate is not None:
+            self.certificate.refresh(asked=True)
 
     async def close(self) -> None:
         """Stop serving."""
         await self.watch.close()
-        for server in self._servers:
-            await server.close()
+        await asyncio.gather(*(server.close() for server in self._servers))
+        self.broker.scraping.close()

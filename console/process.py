@@ -9,6 +9,7 @@ import os
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from penstock.process.pulse import Pulse, Work
 from penstock.telemetry.schema import Table
 from penstock.telemetry.sweep import sweep
 from penstock.telemetry.writer import Writer
+from penstock.tls.errors import TlsError
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
@@ -183,11 +185,22 @@ def try_sweep(root: Path, names: Collection[str], limit: int) -> None:
         log.error("cannot sweep telemetry", problem=str(error))
 
 
+def reread(runtime: Path, console: Console) -> None:
+    """The configuration is read again: take the log level, and load the certificate."""
+    logs.read_level(runtime)
+    if console.interface is not None:
+        console.interface.reload()
+
+
 async def serve(runtime: Path, index: int, incarnation: int, descriptors: Sequence[int]) -> None:
     """Run the console until it is asked to stop."""
     loop = asyncio.get_running_loop()
     node, stop = process.begin(runtime, "console", index)
-    console = Console(loop, node, index, incarnation, descriptors)
+    try:
+        console = Console(loop, node, index, incarnation, descriptors)
+    except TlsError as error:
+        process.refuse(runtime, "console", index, str(error))
+    process.on_reload(loop, partial(reread, runtime, console))
     collector.collect_and_keep()
     console.pulse.start(loop)
     log.info("console started", pid=os.getpid(), incarnation=incarnation)

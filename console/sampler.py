@@ -114,14 +114,17 @@ class Sampler:
         self._sample()
 
     def _sample(self) -> None:
-        now = self._clock()
+        now, left = self._clock(), []
         for slot in self._gauges.queues_written(self._seen):
             gauge = self._gauges.queue_read(slot)
             id = self._ids.get(slot)
             if id is not None and (gauge is None or gauge.queue_id != id):
-                self._drop(id, slot)
+                del self._ids[slot]
+                left.append((id, slot))
             if gauge is not None and not gauge.torn:
                 self._put(slot, gauge, now)
+        for id, slot in left:  # now, as some have moved to other slots
+            self._drop(id, slot)
         self._last = now
         self.node.append(Sample(now, self._sums[0], self._sums[1], QueueCounters._make(self._sums[2:])))
         for id, course in self._courses.items():
@@ -157,7 +160,6 @@ class Sampler:
 
     def _drop(self, id: int, slot: int) -> None:
         """Forget a queue that has left its slot, unless it is already in another one."""
-        del self._ids[slot]
         if self._slots[id] == slot:
             del self._slots[id]
             pair = self._pairs.pop(id)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from ops.greeting import greets
+from ops.greeting import answers, greets
 from ops.listeners import expiring, when
 from ops.status import Status, collect, why_not_serving
 
@@ -54,23 +54,26 @@ def _limits(status: Status) -> tuple[bool, str]:
     return not near, "; ".join(near) or "none is nearly reached"
 
 
+def _http(status: Status) -> tuple[bool, str]:
+    """Whether each port of the HTTP interface answers."""
+    found = [answers(port) for port in status.node["http"]]
+    return all(passed for passed, _ in found), "; ".join(text for _, text in found) or "it is off"
+
+
 def _certificates(status: Status) -> tuple[bool, str]:
     """Whether no certificate of a listener expires soon, or cannot be read."""
-    found = status.node["listeners"]
+    found = [*status.node["listeners"], *status.node["http"]]
     problems = [f"{file} {when(left)}" for file, left in expiring(found)]
-    problems += [
-        f"{each['file']} cannot be read"
-        for listener in found
-        for each in listener["certificates"]
-        if each["seconds_left"] is None
-    ]
-    count = sum(len(listener["certificates"]) for listener in found)
+    unread = {each["file"] for listener in found for each in listener["certificates"] if each["seconds_left"] is None}
+    problems += [f"{file} cannot be read" for file in sorted(unread)]
+    count = len({each["file"] for listener in found for each in listener["certificates"]})
     return not problems, "; ".join(problems) or (f"{count} valid for a while" if count else "no listener has TLS")
 
 
 CHECKS: dict[str, Callable[[Status], tuple[bool, str]]] = {
     "processes": _processes,
     "port": _port,
+    "http": _http,
     "shards": _shards,
     "limits": _limits,
     "certificates": _certificates,

@@ -25,6 +25,14 @@ def listeners(node: Running) -> list[dict[str, Any]]:
     return [*([plain] if node.settings["plain"] else []), *(_further(node, name) for name in node.listeners)]
 
 
+def http_ports(node: Running) -> list[dict[str, Any]]:
+    """Return the ports of the HTTP interface in the same form: "api", with the console, and "metrics"."""
+    settings = node.settings["http"]
+    path = settings["certificate"]
+    facts = {"tls": path is not None, "client_certificates": "none", "proxied": False, "certificates": _files([path])}
+    return [{"name": name, "address": show(*place), **facts} for name, place in node.http.items()]
+
+
 def described(listener: dict[str, Any]) -> str:
     """Return where a listener serves, in words."""
     return f"{listener['address']}{' with TLS' if listener['tls'] else ''}"
@@ -39,18 +47,25 @@ def _further(node: Running, name: str) -> dict[str, Any]:
         "tls": bool(paths),
         "client_certificates": settings["client_certificates"],
         "proxied": bool(settings["proxy_protocol"]),
-        "certificates": [{"file": path, "seconds_left": _seconds_left(Path(path))} for path in paths],
+        "certificates": _files(paths),
     }
 
 
+def _files(paths: list[str | None]) -> list[dict[str, Any]]:
+    return [{"file": path, "seconds_left": _seconds_left(Path(path))} for path in paths if path is not None]
+
+
 def expiring(found: list[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Return the files of certificates that expire soon, with their seconds left; negative for those that have."""
-    return [
-        (each["file"], each["seconds_left"])
+    """Return the files of certificates that expire soon, each once, with their seconds left; negative for those that
+    have.
+    """
+    files = {
+        each["file"]: each["seconds_left"]
         for listener in found
         for each in listener["certificates"]
         if each["seconds_left"] is not None and each["seconds_left"] < SOON_SECONDS
-    ]
+    }
+    return list(files.items())
 
 
 def when(seconds_left: float) -> str:

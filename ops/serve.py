@@ -36,6 +36,7 @@ from penstock.node.node import Node, Role
 from penstock.process import process
 from penstock.settings import Settings
 from penstock.settings.sources import Configuration
+from penstock.tls.errors import TlsError
 from router.storage.store import FILE_NAME, StoreError, known_shards
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  files are made exclusively, and private
@@ -70,6 +71,7 @@ def serve(
         known = _known_shards(settings)
         if not known:
             settings = settings.model_copy(update={"shards": _standing_shards(settings)})
+        _check_certificate(settings)
         standing = check_standing(settings.data, known or range(settings.shards))
         plain = [(settings.host, settings.port)] if settings.plain else []
         places = [*plain, *((one.host, one.port) for one in settings.listeners.values())]
@@ -105,6 +107,17 @@ def serve(
         manager.report_stopping()
         audit.record(None, "stop", {}, "done")
         log.info("stopping")
+
+
+def _check_certificate(settings: Settings) -> None:
+    """Raise StartError if HTTP could not be served with its certificate: the console starts after the node is ready."""
+    if settings.http.enabled and settings.http.secured is not None:
+        from penstock.tls.contexts import inner_contexts  # not at the top: takes a library of 12 MiB
+
+        try:
+            inner_contexts(settings.http.secured)
+        except TlsError as error:
+            raise StartError(f"http: {error}") from None
 
 
 def _known_shards(settings: Settings) -> tuple[int, ...]:
@@ -158,9 +171,11 @@ def _announce(node: Node, standing: Standing, manager: Notifier) -> None:
     where = show(node.host, node.port)
     plain = {"amqp": where} if node.settings.plain else {}
     listeners = {name: show(*place) for name, place in node.listeners.items()}
+    http = {name: show(*place) for name, place in node.http.items()}
     log.info(
-        "ready", **plain, **({"listeners": listeners} if listeners else {}), acceptors=node.acceptors,
-        shards=len(node.shards), data=str(node.settings.data),
+        "ready", **plain, **({"listeners": listeners} if listeners else {}), **({"http": http} if http else {}),
+        acceptors=node.acceptors, shards=len(node.shards),
+        data=str(node.settings.data),
     )  # fmt: skip
     manager.report_ready()
     with suppress(OSError):  # a closed standard output is no reason not to serve

@@ -18,7 +18,7 @@ import psutil
 from console.flow.overshoot import overshoot
 from console.flow.rates import rates
 from ops.claim import Pointer, is_claimed
-from ops.listeners import described, listeners
+from ops.listeners import described, http_ports, listeners
 from ops.near_limits import near_limits
 from ops.port import show as show_address
 from ops.running import Running
@@ -122,6 +122,7 @@ def status_of(
         "data": node.settings["data"],
         "amqp": show_address(node.host, node.port) if node.settings["plain"] else None,
         "listeners": listeners(node),
+        "http": http_ports(node),
         "pid": gauges.pid,
         "uptime": round(now - gauges.process_read("supervisor", 0).started_us / 1e6, 3),
         "topology_version": gauges.topology_version(),

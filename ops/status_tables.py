@@ -30,7 +30,7 @@ def _print(console: Output, status: Status) -> None:
         if facts.get("saturated"):
             text = f"shard {facts['index']} holds all its producers: {facts['reason']}"
             console.print(text, highlight=False, markup=False, style="red")
-    for file, left in expiring(status.node["listeners"]):
+    for file, left in expiring([*status.node["listeners"], *status.node["http"]]):
         console.print(f"the certificate {file} {when(left)}", highlight=False, markup=False, style="red")
     if reached := _rungs(status.processes):
         console.print(f"rungs reached by held producers: {reached}", highlight=False, markup=False)
@@ -62,8 +62,9 @@ def near_table(near: list[dict[str, Any]]) -> Table:
 def _summary(node: Facts) -> str:
     plain = f" on {node['amqp']}" if node["amqp"] else ""
     further = "".join(f", {each['name']} on {described(each)}" for each in node["listeners"] if each["name"])
+    http = "".join(f", HTTP ({each['name']}) on {described(each)}" for each in node["http"])
     return (
-        f"node{plain}{further}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
+        f"node{plain}{further}{http}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
         f"contents in memory {size_cell(node['contents'])} of {size_cell(node['memory_limit'])}, "
         f"in flight {size_cell(node['in_flight'])}, "
         f"processes {size_cell(node['process_memory'])} of {size_cell(node['process_limit'])}, "

@@ -35,8 +35,8 @@ RETIRED = {
 """Each retired word, with its replacement."""
 OF_THE_FIELD = re.compile("life_cycle|look_ahead|look_up")
 """Established terms that contain a retired word."""
-WITH_SESSIONS = ("load", "pipeline", "pyspark_penstock", "tests")
-"""Packages that have sessions: those of Spark, of pytest, or of a load's client."""
+WITH_SESSIONS = ("console", "load", "pipeline", "pyspark_penstock", "tests")
+"""Packages that have sessions: those of users in browsers, of Spark, of pytest, or of a load's client."""
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Mapping
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -42,25 +40,29 @@ async def caller(request: Request) -> Caller:
     if login is None:
         given = _basic(request)
         if given is None:
-            raise HttpError(401, "Login failed", {} if _is_fetched(request) else CHALLENGE)
-        login = await checked(broker, *given, host_of(request))
+            raise _login_failed(request)
+        login = await checked(request, *given)
     if not ALLOWED.intersection(login.tags):
         raise HttpError(401, "Not management user")
     broker.sampler.wake()
     return Caller(broker, login.user, login.tags, login.internal, host_of(request))
 
 
+async def nobody(_request: Request) -> None:
+    """Take no request for that of a user. HttpError."""
+    raise HttpError(401, "there are no logins here")
+
+
 Called = Annotated[Caller, Depends(caller)]
 
 
-async def checked(
-    broker: Broker, name: str, password: str, host: str, challenge: Mapping[str, str] = CHALLENGE
-) -> Login:
-    """Return who has logged in. HttpError, after a while, if the login is refused."""
-    login = await broker.login(name, password, host)
+async def checked(request: Request, name: str, password: str, *, challenges: bool = True) -> Login:
+    """Return who logs in by a request. HttpError, after a while, if the login is refused."""
+    broker: Broker = request.app.state.broker
+    login = await broker.login(name, password, host_of(request))
     if login is None:
         await asyncio.sleep(REFUSAL_SECONDS)
-        raise HttpError(401, "Login failed", dict(challenge))
+        raise _login_failed(request, challenges=challenges)
     return login
 
 
@@ -99,14 +101,16 @@ def _basic(request: Request) -> tuple[str, str] | None:
     return (name, password) if colon else None
 
 
-def _is_fetched(request: Request) -> bool:
-    """Whether a page's own script asks: a challenge would have the browser ask for a password."""
-    return request.headers.get("sec-fetch-mode", "navigate") != "navigate"
+def _login_failed(request: Request, *, challenges: bool = True) -> HttpError:
+    """Return the error; without a challenge for a page's own script, or the browser would ask for a password."""
+    is_fetched = request.headers.get("sec-fetch-mode", "navigate") != "navigate"
+    return HttpError(401, "Login failed", CHALLENGE if challenges and not is_fetched else {})
 
 
 def is_own(request: Request) -> bool:
+    """Whether a request comes from the interface's own pages, or from a program that is no browser."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")
     origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from starlette.exceptions import HTTPException
+
 from penstock.control.control import Refusal
 from penstock.text.utf8 import readable
 
@@ -23,18 +25,21 @@ NOT_FOUND = "Not Found"
 STATUS_OF_REFUSAL = {"invalid": 400, "denied": 401, "not_found": 404, "exists": 409, "failed": 500, "busy": 503}
 
 
-class HttpError(Exception):
+class HttpError(HTTPException):
     """An error to answer; the reason is one line for the client."""
 
     def __init__(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.headers = headers or {}
+        super().__init__(status, reason, headers or {})
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return self.status_code
 
     @property
     def body(self) -> dict[str, str]:
         """The body of the answer."""
-        reason = readable(str(self))
+        reason = readable(self.detail)
         kind = "not_found" if self.status == 404 and reason != NOT_FOUND else KINDS.get(self.status)
         return {"error": kind or "internal_server_error", "reason": reason}
 

@@ -55,7 +55,7 @@ def listed(
     """Answer with a list. `more` adds what is dear to the rows that are shown, once those are known; all rows need it
     if the order may depend on it. HttpError for a page that does not exist and an expression that is none.
     """
-    found = [row for row in rows if _matches(wanted)(row)] if wanted.name else list(rows)
+    found = list(filter(_matches(wanted), rows)) if wanted.name else list(rows)
     if more is not None and (wanted.page is None or not _is_known(found, wanted.sort)):
         found, more = list(more(found)), None
     if wanted.sort:

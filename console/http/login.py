@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from console.http.access import Called, checked, host_of, is_own, set_cookie, token_of
+from console.http.access import Called, checked, is_own, set_cookie, token_of
 from console.http.answers import answer, nothing
 from console.http.caller import ALLOWED
 from console.http.errors import HttpError
@@ -29,7 +29,7 @@ async def begin(request: Request, given: Credentials) -> Response:
     """Log in: begins a session, whose token is in a cookie."""
     if not is_own(request):
         raise HttpError(403, "the request comes from another site")
-    login = await checked(request.app.state.broker, given.username, given.password, host_of(request), {})
+    login = await checked(request, given.username, given.password, challenges=False)
     if not ALLOWED.intersection(login.tags):
         raise HttpError(401, "Not management user")
     response = answer({"name": login.user, "tags": login.tags})

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from console.broker import Broker
 from console.http.access import Called
-from console.metrics import exposition
 from console.metrics.exposition import Chosen
 
 open_router = APIRouter(tags=["metrics"])
@@ -21,13 +20,13 @@ open_router = APIRouter(tags=["metrics"])
 @open_router.get("/metrics")
 async def of_node(request: Request) -> Response:
     """Metrics of the node."""
-    return _scraped(request, Chosen.NODE)
+    return await _scraped(request, Chosen.NODE)
 
 
 @open_router.get("/metrics/per-object")
 async def per_queue(request: Request) -> Response:
     """Metrics of the node and each of its queues."""
-    return _scraped(request, Chosen.ALL)
+    return await _scraped(request, Chosen.ALL)
 
 
 @open_router.get("/metrics/detailed")
@@ -40,7 +39,7 @@ async def detailed(
     else those of the node.
     """
     queues = any(name.startswith("queue") for name in family or ())
-    return _scraped(request, Chosen.QUEUES if queues else Chosen.NODE, vhost)
+    return await _scraped(request, Chosen.QUEUES if queues else Chosen.NODE, vhost)
 
 
 async def monitors(caller: Called) -> None:
@@ -52,8 +51,9 @@ router = APIRouter(dependencies=[Depends(monitors)])
 router.include_router(open_router)
 
 
-def _scraped(request: Request, chosen: Chosen, vhosts: list[str] | None = None) -> Response:
+async def _scraped(request: Request, chosen: Chosen, vhosts: list[str] | None = None) -> Response:
     broker: Broker = request.app.state.broker
     openmetrics = "application/openmetrics-text" in request.headers.get("accept", "")
-    text = exposition.text(broker.reading(vhosts), chosen, openmetrics=openmetrics)
+    of = None if vhosts is None else tuple(sorted(set(vhosts)))
+    text = await broker.scraping.text((chosen, of, openmetrics))
     return Response(text, media_type=OPENMETRICS if openmetrics else CONTENT_TYPE_LATEST)

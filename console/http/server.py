@@ -1,115 +1,141 @@
-"""The HTTP servers of the console process: uvicorn, on sockets that the supervisor has bound.
-
-A connection beyond the bound is closed as it arrives. One that takes too long to send a request is closed as well:
-uvicorn itself has a time limit only between requests.
+"""The HTTP servers of the console process, on sockets that the supervisor has bound: uvicorn's protocol, accepted and
+bounded here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import errno
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from email.utils import formatdate
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
+from console.http.certificate import ServedCertificate
+from console.http.connection import Connection
+from console.http.crowd import Crowd
+from penstock.node.logs import get_logger
 from penstock.settings.http import HttpSettings
+
+log = get_logger()
 
 HEADERS_MOST = 64 * 1024
 """Bytes of the head of a request."""
-BACKLOG = 256
-CLOSE_SECONDS = 1
-TICK_SECONDS = 1.0
-
-
-def protocol(settings: HttpSettings) -> type[H11Protocol]:
-    """Return the protocol of connections, with the bounds of the settings."""
-
-    class BoundedProtocol(H11Protocol):
-        """A connection that is refused beyond the bound, and closed when it is idle or its request takes too long."""
-
-        _timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            if len(self.connections) > settings.connections:
-                transport.abort()
-            else:
-                self._timer = self.loop.call_later(settings.idle_seconds, self._check)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-            super().connection_lost(exc)
-
-        def _check(self) -> None:
-            cycle = self.cycle
-            waits_for_client = cycle is None or cycle.response_complete or cycle.more_body
-            if waits_for_client and self.transport is not None:
-                self.transport.abort()
-            else:
-                self._timer = self.loop.call_later(settings.idle_seconds, self._check)
-
-    return BoundedProtocol
+ACCEPTED_AT_ONCE = 32
+"""Connections that are accepted before other work of the process goes on."""
+HANDSHAKE_SECONDS = 10.0
+GOODBYE_SECONDS = 5.0
+"""Time for the end of a session of TLS."""
+CLOSE_SECONDS = 1.0
+"""Time for requests to be answered when the process ends."""
+RETRY_SECONDS = 1.0
+EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 class HttpServer:
-    """One application on one socket."""
+    """One application on one socket, for so many connections at once."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, descriptor: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: HttpSettings,
+        descriptor: int,
+        connections: int,
+        turns: asyncio.Lock,
+        certificate: ServedCertificate | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
-        certificate, key = settings.pair or (None, None)
-        config = uvicorn.Config(
+        self._turns = turns
+        self._certificate = certificate
+        self._crowd = Crowd(connections, settings.idle_seconds)
+        self._connections = connections
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._refused = 0
+        self._retry: asyncio.TimerHandle | None = None
+        self._state = ServerState()
+        self._config = uvicorn.Config(
             app,
-            http=protocol(settings),
             ws="none",
-            loop="none",
             lifespan="off",
             log_config=None,
-            log_level=logging.WARNING,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            date_header=True,
-            backlog=BACKLOG,
             timeout_keep_alive=max(int(settings.idle_seconds), 1),
-            timeout_graceful_shutdown=CLOSE_SECONDS,
             h11_max_incomplete_event_size=HEADERS_MOST,
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
         )
-        self._server = _Server(config)
-        self._task: asyncio.Task[None] | None = None
+        self._config.load()
 
     def start(self) -> None:
-        """Serve, in the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._server.serve([self._socket]))
+        """Serve."""
+        self.tick()
+        self._loop.add_reader(self._socket, self._accept)
+
+    def tick(self) -> None:
+        """Enforce deadlines, and set the date of answers; called once a second."""
+        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        self._crowd.tick(self._loop.time())
+        if self._refused:
+            log.info("HTTP connections refused", connections=self._refused, reason="too many at once")
+            self._refused = 0
 
     async def close(self) -> None:
-        """Stop serving."""
-        self._server.stopping.set()
-        if self._task is not None:
-            await self._task
+        """Stop serving. Requests under way are answered, if that takes no longer than a moment."""
+        self._loop.remove_reader(self._socket)
+        if self._retry is not None:
+            self._retry.cancel()
+        self._socket.close()
+        for task in self._arriving:
+            task.cancel()
+        for connection in list(self._crowd.present):
+            connection.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(self._state.tasks, timeout=CLOSE_SECONDS)
+        for connection in list(self._crowd.present):
+            connection.hang_up()
+        await asyncio.sleep(0)  # those that write answers see that nobody reads them any more
 
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, _address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in EXHAUSTED:
+                    raise
+                log.warning("cannot accept HTTP connections", problem=str(error))
+                self._loop.remove_reader(self._socket)
+                self._retry = self._loop.call_later(RETRY_SECONDS, self._loop.add_reader, self._socket, self._accept)
+                return
+            # Half of the places are for clients that have shaken hands.
+            if len(self._arriving) > self._connections // 2 or not self._crowd.has_room(len(self._arriving)):
+                self._refused += 1
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            task = self._loop.create_task(self._begin(accepted))
+            self._arriving.add(task)
+            task.add_done_callback(self._arriving.discard)
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process, and wakes up once a second: uvicorn's own does ten times."""
+    async def _begin(self, accepted: socket.socket) -> None:
+        """Begin a connection; the client shakes hands first, if the port speaks TLS."""
+        how: dict[str, Any] = {}
+        if self._certificate is not None:
+            how = {
+                "ssl": self._certificate.context,
+                "ssl_handshake_timeout": HANDSHAKE_SECONDS,
+                "ssl_shutdown_timeout": GOODBYE_SECONDS,
+            }
+        try:
+            await self._loop.connect_accepted_socket(self._made, accepted, **how)
+        except OSError as error:  # also of OpenSSL
+            log.debug("TLS handshake failed", problem=str(error))
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.stopping = asyncio.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def main_loop(self) -> None:
-        while not self.stopping.is_set():
-            await self.on_tick(0)  # the date of answers
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.stopping.wait(), TICK_SECONDS)
+    def _made(self) -> Connection:
+        return Connection(self._config, self._state, self._crowd, self._turns)

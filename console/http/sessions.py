@@ -57,7 +57,8 @@ class Sessions:
             return None
         login = session.login
         is_over = now - session.used > IDLE_SECONDS or now - session.begun > LONGEST_SECONDS
-        if is_over or session.password_hash != self._password_of(login):
+        is_gone = login.internal and self._users.user(login.user) is None
+        if is_over or is_gone or session.password_hash != self._password_of(login):
             del self._open[digest]
             return None
         session.used = now

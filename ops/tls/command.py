@@ -99,7 +99,8 @@ def list_(data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def check(config: Config = None, as_json: AsJson = False) -> None:
-    """Check the files of all listeners in a configuration. Exit status 2, with the reason, if one could not serve.
+    """Check the files of all listeners and of HTTP in a configuration. Exit status 2, with the reason, if one could
+    not serve.
 
     Example: penstock tls check --config /etc/penstock.toml
     """
@@ -107,13 +108,17 @@ def check(config: Config = None, as_json: AsJson = False) -> None:
     from penstock.tls.errors import TlsError
 
     rows = []
-    for name, settings in read_configuration(config).settings.listeners.items():
+    configured = read_configuration(config).settings
+    secured = {f"listeners.{name}": settings for name, settings in configured.listeners.items()}
+    if configured.http.secured is not None:
+        secured["http"] = configured.http.secured
+    for name, settings in secured.items():
         if settings.is_tls:
             try:
                 outer_context(settings)
-                rows += [_row(name, inner.certificate) for inner in inner_contexts(settings)]
+                rows += [_row(name.removeprefix("listeners."), inner.certificate) for inner in inner_contexts(settings)]
             except TlsError as error:
-                raise CommandError(f"listeners.{name}: {error}") from None
+                raise CommandError(f"{name}: {error}") from None
     show(rows, COLUMNS, as_json)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from penstock.settings.listeners import ListenerSettings
 from penstock.settings.values import FilePath
 
 HTTP_PORT = 15672
@@ -43,13 +43,18 @@ class HttpSettings(BaseModel):
         json_schema_extra={"default_text": "that in the file of the certificate"},
     )
     connections: int = Field(
-        default=1000, ge=1, le=100_000, description="maximum number of HTTP connections; further ones are refused"
+        default=1000,
+        ge=1,
+        le=100_000,
+        description="maximum number of connections of each port; a further one takes the place of the one that has "
+        "waited longest for a request, or is refused if all have requests under way",
     )
     idle_seconds: float = Field(
         default=60.0,
         gt=0,
         le=3600,
-        description="time a connection may take for a request, or wait for the next one, in seconds",
+        description="time a client may take to send a request, to send the next one, or to read anything of an "
+        "answer, in seconds",
     )
 
     @property
@@ -59,9 +64,12 @@ class HttpSettings(BaseModel):
         return {name: (self.host, port) for name, port in ports.items()} if self.enabled else {}
 
     @property
-    def pair(self) -> tuple[Path, Path] | None:
-        """The certificate with its key; None without TLS."""
-        return None if self.certificate is None else (self.certificate, self.key or self.certificate)
+    def secured(self) -> ListenerSettings | None:
+        """The settings of a listener with its certificate; None without TLS."""
+        if self.certificate is None:
+            return None
+        keys = () if self.key is None else (self.key,)
+        return ListenerSettings(host=self.host, certificates=(self.certificate,), keys=keys)
 
     @model_validator(mode="after")
     def _has_a_certificate_for_its_key(self) -> Self:

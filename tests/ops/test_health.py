@@ -21,7 +21,7 @@ def process(role: str, index: int, **facts: Any) -> dict[str, Any]:
 
 
 def checked(name: str, **facts: Any) -> tuple[bool, str]:
-    node = {"amqp": "127.0.0.1:5672", "listeners": []}
+    node = {"amqp": "127.0.0.1:5672", "listeners": [], "http": []}
     usual: dict[str, Any] = {"node": node, "limits": [], "processes": [], "queues": []}
     return CHECKS[name](Status(**{**usual, **facts}))
 

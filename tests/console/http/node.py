@@ -1,8 +1,9 @@
-"""A real node with HTTP on free ports, and requests to it as a user."""
+"""A real node with HTTP on free ports, requests to it as a user, and octets to it as nobody would send them."""
 
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +15,15 @@ from ops.claim import Pointer
 from penstock.node.node import Node
 from tests.broker import Broker
 from tests.raw import Address
+from tests.waiting import PATIENCE
 
 FREE_PORTS = ("http.port=0", "http.metrics_port=0")
 GUEST = ("guest", "guest")
 SECONDS = 60.0
 """The longest that a test waits for an answer, on a busy machine."""
+
+BASIC = b"authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n"
+OVERVIEW = b"GET /api/overview HTTP/1.1\r\nhost: x\r\n" + BASIC + b"\r\n"
 
 
 class Answer(NamedTuple):
@@ -75,3 +80,40 @@ class HttpBroker(Broker):
     def get(self, path: str, **how: Any) -> Answer:
         """Get a path."""
         return self.request("GET", path, **how)
+
+
+def connected(node: HttpBroker, port: str = "api", receive_buffer: int = 0) -> socket.socket:
+    """Return a connection to a port."""
+    address = node.http(port)
+    client = socket.socket(socket.AF_INET)
+    if receive_buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    client.settimeout(PATIENCE)
+    client.connect(address)
+    return client
+
+
+def exchange(node: HttpBroker, sent: bytes, port: str = "api") -> bytes:
+    """Send octets; return all that comes until the connection ends."""
+    with connected(node, port) as client:
+        try:
+            client.sendall(sent)
+        except OSError:  # it has hung up
+            return b""
+        return drained(client)
+
+
+def drained(client: socket.socket) -> bytes:
+    """Return all that comes until a connection ends."""
+    found = b""
+    try:
+        while part := client.recv(1 << 16):
+            found += part
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def status(answer: bytes) -> int:
+    """Return the status of an answer; 0 for none."""
+    return int(answer.split(b" ", 2)[1]) if answer else 0

@@ -14,6 +14,7 @@ from console.api import ROUTERS as API
 from console.api.flow import ROUTERS as FLOW
 from console.broker import Broker
 from console.http import login, metrics, pages
+from console.http.access import caller, nobody
 from console.http.answers import answer
 from console.http.errors import HttpError, of_refusal
 from console.http.sessions import Sessions
@@ -36,7 +37,7 @@ def application(broker: Broker, watch: Watch) -> Shield:
     app.state.sessions = Sessions(broker.topology.users, time.monotonic)
     for router in (*API, *FLOW, login.router, metrics.router, pages.router):
         app.include_router(router)
-    return Shield(app)
+    return Shield(app, caller)
 
 
 def metrics_application(broker: Broker) -> Shield:
@@ -44,7 +45,7 @@ def metrics_application(broker: Broker) -> Shield:
     app = _bare("penstock metrics", "Metrics of a node, as Prometheus scrapes them.")
     app.state.broker = broker
     app.include_router(metrics.open_router)
-    return Shield(app)
+    return Shield(app, nobody)
 
 
 def _bare(title: str, description: str) -> FastAPI:
@@ -63,7 +64,7 @@ def _bare(title: str, description: str) -> FastAPI:
 
 def _error(error: HttpError) -> Response:
     response = answer(error.body, error.status)
-    response.headers.update(error.headers)
+    response.headers.update(error.headers or {})
     return response
 
 
