@@ -136,8 +136,9 @@ METRICS_INTRODUCTION = """\
 
 `penstock metrics` prints the metrics of a node in Prometheus' text format, with `--openmetrics` as OpenMetrics, and
 with `--per-queue` those of each queue too. It reads shared memory only, so it works while the node's processes are
-busy, stuck or dead. A node serves no metrics by HTTP: the textfile collector of `node_exporter` publishes what a timer
-writes.
+busy, stuck or dead. A node serves them over [HTTP](http.md#metrics) as well: `/metrics`, and `/metrics/per-object` for
+each queue too, on port 15692 without a login. [This configuration](../ops/prometheus/prometheus.yml) of Prometheus
+scrapes them. Where HTTP is off, the textfile collector of `node_exporter` publishes what a timer writes.
 
 ```sh
 penstock --data /var/lib/penstock metrics > /var/lib/node_exporter/penstock.prom.new

@@ -72,6 +72,7 @@ def test_what_clients_are_refused_operators_are_too(node: Node) -> None:
         ("queue_purge", {"name": "none"}, "there is no queue 'none' in vhost '/'", "not_found"),
         ("queue_delete", {"name": "none", "if_unused": False, "if_empty": False}, "there is no queue", "not_found"),
         ("queue_purge", {"name": 5}, "queue_purge takes vhost, name", "invalid"),
+        ("login", {"name": "guest", "password": "guest"}, "login takes name, password, host", "invalid"),
     ):
         answer = command(node, name, **more)
         assert text in answer["error"] and answer["kind"] == kind

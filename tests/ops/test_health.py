@@ -49,7 +49,7 @@ def test_no_limit_is_to_be_nearly_reached() -> None:
 def test_no_certificate_is_to_expire_soon_or_to_be_unreadable() -> None:
     def found(**left: int | None) -> tuple[bool, str]:
         served = [{"file": f"/{name}.pem", "seconds_left": seconds} for name, seconds in left.items()]
-        return checked("certificates", node={"listeners": [{"certificates": served}]})
+        return checked("certificates", node={"listeners": [{"certificates": served}], "http": []})
 
     assert found() == (True, "no listener has TLS")
     assert found(a=40 * 86400, b=31 * 86400) == (True, "2 valid for a while")
