@@ -38,4 +38,4 @@ def contexts(node: Node) -> list[Facts]:
 
 
 def _is_tls(node: Node) -> bool:
-    return node.settings.http.pair is not None
+    return node.settings.http.secured is not None

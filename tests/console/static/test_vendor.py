@@ -12,7 +12,9 @@ from tests.house import ROOT
 
 STATIC = ROOT / "console/static"
 VENDOR = STATIC / "vendor"
-OWN = sorted(path for path in STATIC.rglob("*") if path.suffix in {".js", ".css", ".html"} and VENDOR not in path.parents)
+OWN = sorted(
+    path for path in STATIC.rglob("*") if path.suffix in {".js", ".css", ".html"} and VENDOR not in path.parents
+)
 LINES_MOST = 400
 
 
