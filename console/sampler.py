@@ -22,6 +22,8 @@ COURSES = 64
 RECENT_SECONDS = 5.0
 """A rate is 0 if the queue was last written longer ago."""
 
+NOTHING = QueueCounters(0, 0, 0, 0, 0, 0, 0)
+
 
 class Sample(NamedTuple):
     """The state of the node, or of a queue, at a moment in seconds of the machine's clock."""
@@ -53,7 +55,7 @@ class Sampler:
         self._ids: dict[int, int] = {}
         self._slots: dict[int, int] = {}
         self._last = 0.0
-        self._sums = [0, 0, *QueueCounters(0, 0, 0, 0, 0, 0, 0)]
+        self._sums = [0, 0, *NOTHING]
         self.node: deque[Sample] = deque(maxlen=KEPT)
         self._courses: dict[int, deque[Sample]] = {}
 
@@ -136,6 +138,9 @@ class Sampler:
         id = gauge.queue_id
         self._ids[slot], self._slots[id] = id, slot
         known = self._pairs.get(id)
+        if known is None and self.node:  # made since the last sample
+            empty = gauge._replace(ready=0, unacked=0, counters=NOTHING)
+            known = Pair(self._last, empty, self._last, empty)
         if known is None or known.now.since_us > gauge.since_us:
             self._pairs[id] = Pair(now, gauge, now, gauge)
             self._add(gauge, gauge if known is None else known.now)

@@ -25,4 +25,4 @@ def nothing(status: int = 204) -> Response:
 
 
 def _plain(value: object) -> Any:
-    return str(value)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

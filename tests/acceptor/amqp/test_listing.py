@@ -57,7 +57,7 @@ def test_consumers_are_listed_with_their_queues_and_terms(node: Node) -> None:
     one, two = listed(node, "all_consumers")
     assert one == {
         **client.connection.whose(), "channel": 3, "tag": "one", "queue": "q", "shard": 0, "no_ack": False,
-        "prefetch": 7, "priority": -2, "exclusive": False,
+        "prefetch": 7, "priority": -2, "exclusive": False, "elected": False,
     }  # fmt: skip
     assert (two["tag"], two["no_ack"]) == ("two", True)
     client.call("basic.cancel", 3, consumer_tag="one")
@@ -92,3 +92,16 @@ def test_a_long_reason_is_cut(node: Node) -> None:
     client = open_channel(node)
     assert close(node, client, "why " * 100)
     assert client.take("connection.close").text.startswith("CONNECTION_FORCED - why why")
+
+
+def test_terms_are_those_of_the_connections_asked_about(node: Node) -> None:
+    client, other = node.connect(properties={"product": "app", "raw": b"\xff"}), node.connect()
+    answer, _ = questions(node.core(0))["terms"]
+    found = answer(connections=[client.connection.id, "0.1.99", 7])
+    assert found.keys() == {client.connection.id}
+    terms = found[client.connection.id]
+    assert (terms["frame_max"], terms["channel_max"]) == (client.connection.frame_max, client.connection.channel_max)
+    properties = terms["client_properties"]
+    assert (properties["product"], properties["raw"]) == ("app", "\udcff")
+    assert properties["capabilities"]["basic.nack"] is True
+    assert other.connection.id in answer(connections=[other.connection.id])

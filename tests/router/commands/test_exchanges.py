@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -64,3 +65,12 @@ def test_arguments_of_all_types_are_text() -> None:
     assert found == (
         's: text, b: \ufffd, t: true, n: 1.5, none: None, d: 2026-01-02 00:00:00+00:00, table: {"a": [1, "x"]}'
     )
+
+
+def test_arguments_without_a_meaning_are_given_in_full(asked: Asked) -> None:
+    odd = {"x-own": {"deep": [1, b"bytes", Decimal("1.5")]}, "x-none": None}
+    asked.done("queue_declare", name="odd", arguments={"x-max-length": 5, **odd})
+    asked.done("exchange_declare", name="odd", arguments={"x-own": True, "alternate-exchange": "x"})
+    found = execute(asked.administration(), "foreign_arguments", {})
+    shown = {"x-own": {"deep": [1, "bytes", "1.5"]}, "x-none": None}
+    assert found == {"queues": [["/", "odd", shown]], "exchanges": [["/", "odd", {"x-own": True}]]}
