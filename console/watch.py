@@ -1,6 +1,6 @@
-"""Looks at the node for those who follow its flow control, as long as there are any.
+"""Checks the node for those who follow its flow control, as long as there are any.
 
-idle ──subscribe──▶ looking, every LOOK_SECONDS ──(the last one leaves)──▶ idle
+idle ──subscribe──▶ checking, every CHECK_SECONDS ──(the last one leaves)──▶ idle
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.node.logs import get_logger
 
 log = get_logger()
 
-LOOK_SECONDS = 0.25
+CHECK_SECONDS = 0.25
 WAITING_MOST = 1000
 """Events that wait for one follower; beyond that it gets a snapshot instead."""
 FOLLOWERS_MOST = 100
@@ -70,8 +70,8 @@ class Watch:
         """Add a follower; return what it has missed since an event, or a snapshot."""
         if self._task is None:
             self._feed = Feed()
-            await self._look()
-            self._task = asyncio.get_running_loop().create_task(self._keep_looking())
+            await self._check()
+            self._task = asyncio.get_running_loop().create_task(self._keep_checking())
         self._followers.add(follower)
         missed = None if last is None else self._feed.since(last)
         if missed is None:
@@ -102,15 +102,15 @@ class Watch:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _keep_looking(self) -> None:
+    async def _keep_checking(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             try:
-                await self._look()
+                await self._check()
             except (OSError, Refusal) as error:  # an acceptor is starting or stopping
                 log.debug("held channels cannot be seen", problem=str(error))
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         broker = self._broker
         broker.sampler.wake()
         held = await broker.held()

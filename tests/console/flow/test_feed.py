@@ -49,7 +49,7 @@ class Following:
             self.stops = facts["stops"]
 
 
-LOOKS = st.lists(
+READINGS = st.lists(
     st.tuples(
         st.dictionaries(st.integers(1, 4), st.sampled_from([None, "park", "pause"])),
         st.dictionaries(st.sampled_from("abc"), st.integers(5, 12)),
@@ -59,11 +59,11 @@ LOOKS = st.lists(
 )
 
 
-@given(LOOKS, st.integers(0, 11))
-def test_a_follower_knows_what_is_held_wherever_it_begins(looks: list[Any], begins: int) -> None:
+@given(READINGS, st.integers(0, 11))
+def test_a_follower_knows_what_is_held_wherever_it_begins(readings: list[Any], begins: int) -> None:
     feed = Feed()
     following = None
-    for number, (held, queues, stops) in enumerate(looks):
+    for number, (held, queues, stops) in enumerate(readings):
         if number == begins:
             following = Following(feed.snapshot(0))
         shown = [{"number": stop} for stop in stops]
@@ -77,10 +77,10 @@ def test_a_follower_knows_what_is_held_wherever_it_begins(looks: list[Any], begi
             assert following.stops == shown
 
 
-@given(LOOKS, st.integers(0, 40))
-def test_what_was_missed_can_be_read_again(looks: list[Any], seen: int) -> None:
+@given(READINGS, st.integers(0, 40))
+def test_what_was_missed_can_be_read_again(readings: list[Any], seen: int) -> None:
     feed, everything = Feed(), []
-    for number, (held, queues, _) in enumerate(looks):
+    for number, (held, queues, _) in enumerate(readings):
         channels = [channel(each, rung, number) for each, rung in held.items()]
         everything += feed.update(channels, [queue(name, depth) for name, depth in queues.items()], [], number)
     if seen <= feed.seq:

@@ -148,10 +148,10 @@ def test_changes_are_told_as_they_happen(node: HttpBroker) -> None:
         snapshot = events.take("snapshot")
         assert all(each["causes"] for each in snapshot["held"])
         with Held(node, "live") as course:
-            told = events.take("held", exchange="x.live")
+            reported = events.take("held", exchange="x.live")
             events.take("queue", name="live", saturated=True)
             course.drain(course.channel)
-            events.take("released", connection=told["connection"])
+            events.take("released", connection=reported["connection"])
             events.take("queue", name="live", saturated=False)
 
 
