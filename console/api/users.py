@@ -113,7 +113,10 @@ async def _stored(wanted: Wanted) -> str:
         return passwords.NONE
     if not wanted.password:
         raise HttpError(400, "the password is empty; a user without one logs in otherwise")
-    return await run_in_threadpool(passwords.hashed, wanted.password)
+    try:
+        return await run_in_threadpool(passwords.hashed, wanted.password)
+    except UnicodeEncodeError:
+        raise HttpError(400, "the password has characters in it that are not Unicode") from None
 
 
 def facts(caller: Caller, user: User) -> Facts:

@@ -20,6 +20,8 @@ from typing import Any, Literal
 
 LINE_MAX = 16 * 1024 * 1024
 """Maximum size of a request in bytes, including its newline; an import is one request."""
+SURROGATE = b"\\ud"
+"""Begins the escape of a surrogate in JSON, in lower case."""
 CALL_SECONDS = 60.0
 
 Kind = Literal["invalid", "not_found", "exists", "denied", "busy", "failed"]
@@ -68,7 +70,17 @@ def parse_request(data: bytes) -> tuple[str, dict[str, Any]]:
         request = json.loads(data)
     except (ValueError, RecursionError):
         raise Refusal("invalid", "the request is not JSON") from None
+    if SURROGATE in data.lower():
+        _check_text(request)
     match request:
         case {"command": str(command), "arguments": dict(arguments)}:
             return command, arguments
     raise Refusal("invalid", 'the request is not {"command": …, "arguments": {…}}')
+
+
+def _check_text(request: Any) -> None:
+    """Refuse text with surrogates other than those that stand for bytes (PEP 383): nothing else could encode it."""
+    try:
+        json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise Refusal("invalid", "the request has text in it that is not Unicode") from None

@@ -43,6 +43,8 @@ def test_hashes_of_rabbitmq_are_taken_and_given_back(api: Api) -> None:
         ({"password_hash": "!", "tags": ""}, 400),
         ({"password_hash": HASH_OF_RABBITMQ, "hashing_algorithm": "md5", "tags": ""}, 400),
         ({"password": "x" * 70_000, "tags": ""}, 400),
+        ({"password": "\ud800", "tags": ""}, 400),
+        ({"password": "x", "tags": "\ud800"}, 400),
         ([], 400),
     ],
 )

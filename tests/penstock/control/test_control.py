@@ -62,6 +62,7 @@ def test_a_request_is_one_line_that_is_read_back(command: str, arguments: dict[s
         (b"[" * 100_000, "the request is not JSON"),
         (b"[]", 'the request is not {"command": …, "arguments": {…}}'),
         (b'{"command": "x"}', 'the request is not {"command": …, "arguments": {…}}'),
+        (b'{"command": "x", "arguments": {"name": ["\\uD800"]}}', "the request has text in it that is not Unicode"),
         (b'{"command": "x", "arguments": []}', 'the request is not {"command": …, "arguments": {…}}'),
     ],
 )

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.text.utf8 import readable
 
-names = st.binary(max_size=6).map(lambda data: data.decode("utf-8", "surrogateescape"))
+names = st.binary(max_size=6).map(lambda data: data.decode("utf-8", "surrogateescape")) | st.text(
+    "a\ud800\udfffé", max_size=3
+)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | names,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
