@@ -52,6 +52,7 @@ class Broker:
 
     def __init__(self, node: Node, gauges: Gauges, topology: Topology, audit: Audit) -> None:
         self.node = node
+        self.name = node_name()
         self.gauges = gauges
         self.topology = topology
         self.audit = audit
@@ -63,11 +64,6 @@ class Broker:
         self.scraping = Scraping(self.reading)
         self._turns = asyncio.Semaphore(REQUESTS)
         self._logins = LoginTurns()
-
-    @property
-    def name(self) -> str:
-        """The node's name in the form of RabbitMQ's."""
-        return node_name()
 
     @property
     def now(self) -> float:

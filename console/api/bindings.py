@@ -21,7 +21,7 @@ from console.http.access import Called
 from console.http.answers import answer
 from console.http.caller import Caller
 from console.http.errors import not_found
-from console.http.listing import Listed, listed
+from console.http.listing import Listed, Listing, listed
 from console.http.segments import Segment
 from penstock.text.utf8 import readable
 from router.model.delaying import is_delay_queue
@@ -42,14 +42,14 @@ KINDS: dict[str, Kind] = {"q": "queue", "e": "exchange"}
 async def all_bindings(caller: Called, wanted: Listed) -> Response:
     """The bindings in all vhosts that the user sees."""
     topology = caller.broker.topology
-    return listed([facts(each) for vhost in caller.vhosts() for each in in_vhost(topology, vhost)], wanted)
+    return _listed((each for vhost in caller.vhosts() for each in in_vhost(topology, vhost)), wanted)
 
 
 @router.get("/bindings/{vhost}")
 async def bindings_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> Response:
     """The bindings in a vhost."""
     caller.must_see(vhost)
-    return listed([facts(each) for each in in_vhost(caller.broker.topology, vhost)], wanted)
+    return _listed(in_vhost(caller.broker.topology, vhost), wanted)
 
 
 @router.get("/bindings/{vhost}/e//{kind}/{destination}")
@@ -78,6 +78,11 @@ async def one_binding(
 ) -> Response:
     """A binding, by its properties_key."""
     return answer(facts(named(caller, vhost, source, kind, destination, key)))
+
+
+def _listed(bindings: Iterable[Binding], wanted: Listing) -> Response:
+    rows = [{"binding": binding} for binding in bindings]
+    return listed(rows, wanted, lambda shown: [facts(row["binding"]) for row in shown])
 
 
 # Looking up

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -18,14 +20,15 @@ from console.http.access import Called
 from console.http.answers import answer
 from console.http.caller import Caller
 from console.http.errors import not_found
-from console.http.listing import Listed, Listing, chosen, listed
+from console.http.listing import Listed, Listing, chosen, listed, listed_with
 from console.http.segments import Segment
-from penstock.limits.features import QueueFeatures
 from penstock.memory.gauges import QueueGauge
 from router.model.policies import combined
 from router.model.records import Policy, Queue
 
 router = APIRouter(prefix="/api", tags=["queues"])
+
+AT_ONCE = 500
 
 
 @router.get("/queues")
@@ -76,7 +79,18 @@ async def _listed(caller: Caller, vhosts: list[str], wanted: Listing) -> Respons
     broker = caller.broker
     await broker.foreign.refresh()
     queues = (queue for vhost in vhosts for queue in sorted(broker.topology.queues_in(vhost), key=attrgetter("name")))
-    return listed([facts(broker, queue) for queue in queues], wanted)
+    rows: list[Facts] = [{"name": queue.name, "queue": queue} for queue in queues]
+    return await listed_with(rows, wanted, partial(_with_facts, broker))
+
+
+async def _with_facts(broker: Broker, rows: list[Facts]) -> list[Facts]:
+    """Return the facts of queues, without those that are gone. Between every so many, others are served."""
+    found: list[Facts] = []
+    for begin in range(0, len(rows), AT_ONCE):
+        queues = (row["queue"] for row in rows[begin : begin + AT_ONCE])
+        found += [facts(broker, queue) for queue in queues if broker.topology.queue_by_id(queue.queue_id) is not None]
+        await asyncio.sleep(0)
+    return found
 
 
 def _seen(caller: Caller, vhost: str, name: str) -> Queue:
@@ -110,7 +124,7 @@ def facts(broker: Broker, queue: Queue, spans: Spans | None = None) -> Facts:
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
         "arguments": dict(broker.foreign.all_of(queue)),
-        "type": QueueFeatures.from_wire(queue.features).type,
+        "type": queue.arguments.get("x-queue-type", "classic"),
         "node": broker.name,
         "policy": queue.policy,
         "operator_policy": queue.operator_policy,
