@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import requests
 
 from tests.console.api.conftest import Connect
 from tests.management import RIGHTS, Api
@@ -22,6 +23,15 @@ def test_a_vhost_is_made_for_its_maker_and_deleted(api: Api) -> None:
     assert api.status("PUT", "vhosts/a%2Fb", {"default_queue_type": "stream"}) == 400
     assert [api.status("DELETE", "vhosts/a%2Fb") for _ in range(2)] == [204, 404]
     assert api.status("PUT", "vhosts/a%0Ab") == 400
+
+
+def test_a_body_is_json_whatever_it_is_declared_to_be(api: Api, vhost: str) -> None:
+    for declared in ("application/x-www-form-urlencoded", "text/plain", ""):
+        answer = requests.put(
+            f"http://127.0.0.1:{api.port}/api/vhost-limits/{vhost}/max-queues", data='{"value": 5}',
+            auth=("guest", "guest"), headers={"Content-Type": declared}, timeout=30,
+        )  # fmt: skip
+        assert answer.status_code == 204
 
 
 def test_a_vhost_counts_its_messages(api: Api, vhost: str, connect: Connect) -> None:
