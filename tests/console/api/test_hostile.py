@@ -61,7 +61,7 @@ def test_values_of_fields(api: Api, vhost: str, path: str) -> None:
             send(api, "PUT", place, json.dumps(body).encode())
     for data in BODIES:
         send(api, "PUT", place, data)
-    if path.startswith(("vhosts", "users")):
+    if path.startswith(("vhosts", "users", "user-limits")):
         send(api, "DELETE", place)
 
 
