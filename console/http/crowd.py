@@ -24,6 +24,9 @@ class Client(Protocol):
     def waits_for_client(self) -> bool:
         """Whether the client has a request to send, in whole or its rest."""
 
+    def shutdown(self) -> None:
+        """End the connection once its request is answered."""
+
     def hang_up(self) -> None:
         """End the connection now."""
 

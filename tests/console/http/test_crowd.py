@@ -16,6 +16,9 @@ class Client:
         crowd.present.add(self)
         crowd.waits(self, now)
 
+    def shutdown(self) -> None:
+        self.hang_up()
+
     def hang_up(self) -> None:
         self.is_hung_up = True
         self._crowd.leave(self)

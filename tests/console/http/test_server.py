@@ -99,6 +99,7 @@ def test_thousands_of_requests_at_once_are_answered_in_turn(node: HttpBroker) ->
         sending.result()
 
 
+@pytest.mark.slow
 def test_requests_whose_answers_nobody_reads_wait(node: HttpBroker) -> None:
     """Their clients are hung up on in the end."""
     files = psutil.Process(console(node)).num_fds()
