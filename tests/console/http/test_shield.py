@@ -66,10 +66,10 @@ def run(scene: Scene, size: int, **headers: str) -> Any:
 
 
 def test_anybody_may_send_a_small_body_and_users_a_larger_one() -> None:
-    stranger, user = Scene(users=False), Scene()
-    assert run(stranger, SMALL) and stranger.asked == 0
+    nobody, user = Scene(users=False), Scene()
+    assert run(nobody, SMALL) and nobody.asked == 0
     with pytest.raises(HttpError, match="Login failed"):
-        run(stranger, SMALL + 1)
+        run(nobody, SMALL + 1)
     assert run(user, BODY_MOST) and user.asked == 1
     with pytest.raises(HttpError, match="larger than"):
         run(user, BODY_MOST + 1)
