@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +32,7 @@ class File(NamedTuple):
     """A file as it is served."""
 
     body: bytes
+    zipped: bytes
     etag: str
     media_type: str
 
@@ -43,7 +45,7 @@ def _files() -> dict[str, File]:
         if path.suffix in TYPES and path.is_file():
             body = path.read_bytes()
             etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            found[path.relative_to(root).as_posix()] = File(body, etag, TYPES[path.suffix])
+            found[path.relative_to(root).as_posix()] = File(body, gzip.compress(body, mtime=0), etag, TYPES[path.suffix])
     return found
 
 
@@ -65,7 +67,10 @@ def _file(request: Request, path: str) -> Response:
     found = FILES.get(path)
     if found is None:
         raise not_found()
-    headers = {**CACHED, "etag": found.etag}
+    headers = {**CACHED, "etag": found.etag, "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        return Response(found.zipped, headers=headers, media_type=found.media_type)
     return Response(found.body, headers=headers, media_type=found.media_type)

@@ -30,7 +30,7 @@ def test_hostile_names_are_text(console: Console) -> None:
         console.wait_for_text("a/b?c#d%2e", "main")
         shown = json.dumps(name.replace("\u202e", "\\u202e"))
         console.page.evaluate(f"[...document.querySelectorAll('main a')].find(it => it.innerText === {shown}).click()")
-        console.wait(f"document.querySelector('main h1').innerText === {shown}")
+        console.wait(f"document.querySelector('main h1')?.innerText === {shown}")
         console.wait_for_text("no marks", "[aria-label=Now]")
     console.check_clean()
 
@@ -58,7 +58,7 @@ def test_a_row_stays_under_the_pointer_while_the_order_changes(console: Console,
 
 def test_what_the_node_does_not_answer_takes_nothing_else_with_it(console: Console) -> None:
     console.go("queue/%2F/nowhere")
-    console.wait_for_text("Object Not Found", "[aria-label=Now]")
+    console.wait_for_text("Not Found", "[aria-label=Now]")
     console.wait_for_text("0 channels", "[aria-label='Held by this queue']")
 
 

@@ -56,7 +56,7 @@ export function StopDialog({ given, close }) {
     <${Choice} name="all" legend="Stop" value=${chosen.all} options=${[[false, 'publishes that match all of these'], [true, 'all publishes']]}
       choose=${(all) => setChosen({ ...chosen, all })} />
     ${!chosen.all && html`<div class="fields">${SELECTORS.map(
-      ([name, text, hint]) => html`<${Field} label=${text} hint=${hint}><input name=${name} value=${chosen[name] ?? ''} spellcheck="false" onInput=${set(name)} /><//>`,
+      ([name, text, hint]) => html`<${Field} label=${text} hint=${hint}><input name=${name} autofocus=${name === 'exchange'} value=${chosen[name] ?? ''} spellcheck="false" onInput=${set(name)} /><//>`,
     )}</div>`}
     <${Choice} name="for" legend="For" value=${chosen.seconds} options=${LENGTHS} choose=${(seconds) => setChosen({ ...chosen, seconds })} />
     <${Field} label="Reason, which clients are told"><input name="reason" value=${chosen.reason} maxlength="200" required placeholder="db move" onInput=${set('reason')} /><//>

@@ -13,7 +13,7 @@ import { QueueLink } from '../parts/names.js';
 import { Empty, Panel } from '../parts/panel.js';
 import { Table } from '../parts/table.js';
 import { usePoll } from '../poll.js';
-import { to } from '../route.js';
+import { route, to } from '../route.js';
 
 const FULLEST = { sort: 'messages', sort_reverse: 'true', page: 1, page_size: 6 };
 
@@ -23,7 +23,8 @@ export default function Overview() {
   const shards = usePoll('/api/shards', 2);
   const nodes = usePoll('/api/nodes', 5);
   const incidents = usePoll('/api/flow/incidents?last=5', 5);
-  const queues = usePoll(query(api('queues'), FULLEST), 2);
+  const { query: chosen } = route.use();
+  const queues = usePoll(query(chosen.vhost ? api('queues', chosen.vhost) : api('queues'), FULLEST), 2);
   return html`<header class="page-head"><h1>Overview</h1><span class="muted">${nodeLine(overview.data)}</span></header>
     <${Headline} incidents=${incidents.data} />
     <${Tiles} overview=${overview.data} history=${history.data} shards=${shards.data} />

@@ -3,7 +3,7 @@ import uPlot from '../../vendor/uplot/uplot.js';
 import { html, useEffect, useRef } from '../lib.js';
 import { theme } from '../preferences.js';
 
-const LABEL = 96;
+const LABEL = { width: 92, height: 13 };
 
 /** Series: {label, values, color (a custom property), fill, dash, write}. Levels: {value, label, color, dash}.
  * `shaded`: values; times at which they are not 0 have a darker ground.
@@ -43,7 +43,7 @@ function optionsOf({ series, levels, write, height, group, ground, width }) {
   return {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, levels.length ? LABEL.width : 8, 0, 0],
     cursor: { sync: group ? { key: group } : undefined, points: { size: 7 }, drag: { x: false, y: false } },
     legend: { live: true, markers: { width: 2 } },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(most, top, 1) * 1.08] } },
@@ -54,7 +54,7 @@ function optionsOf({ series, levels, write, height, group, ground, width }) {
     series: [{ value: (_plot, time) => (time ? timeOf(time) : '') }, ...series.map((each) => line(each, write))],
     hooks: {
       drawClear: [(plot) => drawGround(plot, ground.current)],
-      draw: [(plot) => levels.forEach((level, index) => drawLevel(plot, level, index))],
+      draw: [(plot) => drawLevels(plot, levels)],
     },
   };
 }
@@ -92,22 +92,32 @@ function drawGround(plot, values) {
   ctx.restore();
 }
 
-function drawLevel(plot, { value, label, color: name, dash }, index) {
-  const context = plot.ctx;
-  const y = Math.round(plot.valToPos(value, 'y', true));
+/** Draw marks as lines across the chart, each named at its right end; names keep clear of each other. */
+function drawLevels(plot, levels) {
+  let free = Infinity;
+  for (const level of [...levels].sort((one, other) => one.value - other.value)) {
+    free = Math.min(drawLevel(plot, level, free), free);
+  }
+}
+
+function drawLevel({ ctx, bbox, valToPos }, { value, label, color: name, dash }, free) {
   const ratio = devicePixelRatio;
-  context.save();
-  context.strokeStyle = context.fillStyle = color(name);
-  context.lineWidth = ratio;
-  context.setLineDash((dash ?? []).map((each) => each * ratio));
-  context.beginPath();
-  context.moveTo(plot.bbox.left, y);
-  context.lineTo(plot.bbox.left + plot.bbox.width, y);
-  context.stroke();
-  context.font = `${11 * ratio}px system-ui`;
-  context.textAlign = 'right';
-  context.fillText(label, plot.bbox.left + plot.bbox.width - (4 + LABEL * index) * ratio, y - 4 * ratio);
-  context.restore();
+  const y = Math.round(valToPos(value, 'y', true));
+  const end = bbox.left + bbox.width;
+  const place = Math.min(y, free);
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = color(name);
+  ctx.lineWidth = ratio;
+  ctx.setLineDash((dash ?? []).map((each) => each * ratio));
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, y);
+  ctx.lineTo(end, y);
+  ctx.stroke();
+  ctx.font = `${11 * ratio}px system-ui`;
+  ctx.textBaseline = 'middle';
+  ctx.fillText(label, end + 6 * ratio, place);
+  ctx.restore();
+  return place - LABEL.height * ratio;
 }
 
 /** The course of some values, small. */

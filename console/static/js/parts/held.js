@@ -7,6 +7,8 @@ import { Mark } from './mark.js';
 import { ConnectionLink, Name, QueueLink } from './names.js';
 import { Table } from './table.js';
 
+const MOST = 200;
+
 export const heldKey = (held) => `${held.connection}#${held.channel}`;
 
 /** The causes of all held channels, those of most channels first, each once. */
@@ -30,10 +32,15 @@ export function Cause({ cause }) {
   const soon = cause.resumes_in > 0 ? `room in about ${seconds(cause.resumes_in)}` : '';
   if (cause.kind === 'queue' && cause.name !== undefined) {
     return html`<span class="cause"><${QueueLink} vhost=${cause.vhost} name=${cause.name} />
-      <span class="muted"> ${[marks, soon].filter(Boolean).join(' · ') || shown(cause.text)}</span></span>`;
+      <span class="muted"> ${[marks || afterColon(cause.text), soon].filter(Boolean).join(' · ')}</span></span>`;
   }
   const until = cause.kind === 'stop' && cause.until ? ` until ${clock(cause.until)}` : '';
   return html`<span class="cause">${shown(cause.text)}<span class="muted">${[until, soon].filter(Boolean).join(' · ')}</span></span>`;
+}
+
+/** The numbers of a cause's text, whose name is said already. */
+function afterColon(text) {
+  return shown(String(text ?? '').split(': ').slice(1).join(': '));
 }
 
 export function HeldTable({ held, why, onWhy }) {
@@ -51,7 +58,8 @@ export function HeldTable({ held, why, onWhy }) {
     { label: 'Parked', right: true, phone: false, cell: (row) => bytes(row.parked_bytes) },
     { label: 'Told by', phone: false, kind: 'wrap', cell: signs },
   ];
-  return html`<${Table} label="Held channels" columns=${columns} rows=${held} rowKey=${heldKey} empty="Nobody is held." />`;
+  return html`<${Table} label="Held channels" columns=${columns} rows=${held.slice(0, MOST)} rowKey=${heldKey} empty="Nobody is held." />
+    ${held.length > MOST && html`<p class="note below">and ${plural(held.length - MOST, 'channel')} more, held for less long; find narrows the list</p>`}`;
 }
 
 function signs(row) {

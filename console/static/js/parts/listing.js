@@ -16,7 +16,8 @@ export function ListPage({ title, kind, columns, fields, rowKey, sort: first, ac
   const options = { name: query.name ?? '', sort: sort?.column, sort_reverse: sort?.reverse, columns: fields?.join(',') };
   const listing = usePages(path, options, rowKey, every);
   const onSort = (column) => {
-    const reverse = sort?.column === column ? !sort.reverse : true;
+    const isNumber = columns.find((each) => each.sort === column).right;
+    const reverse = sort?.column === column ? !sort.reverse : isNumber;
     choose({ sort: column, reverse: reverse ? 'yes' : 'no' });
   };
   return html`<header class="page-head"><h1>${title}</h1><${Find} /><div class="actions">${actions}</div></header>

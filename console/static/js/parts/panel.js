@@ -23,10 +23,8 @@ function Body({ of, children }) {
 }
 
 export function Trouble({ error, at }) {
-  const missing = error.status === 404 && !at;
   return html`<p class="trouble" role="status">
-    ${missing ? 'This node does not answer that yet.' : `${sentence(error.message)}.`}
-    ${at ? ` What is shown is from ${ago(at)}.` : ''}
+    ${sentence(error.message)}.${at ? ` What is shown is from ${ago(at)}.` : ''}
   </p>`;
 }
 
