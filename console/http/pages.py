@@ -45,7 +45,8 @@ def _files() -> dict[str, File]:
         if path.suffix in TYPES and path.is_file():
             body = path.read_bytes()
             etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            found[path.relative_to(root).as_posix()] = File(body, gzip.compress(body, mtime=0), etag, TYPES[path.suffix])
+            zipped = gzip.compress(body, mtime=0)
+            found[path.relative_to(root).as_posix()] = File(body, zipped, etag, TYPES[path.suffix])
     return found
 
 

@@ -16,7 +16,8 @@ import { lastAnswer } from './pulse.js';
 import { choose, route, to } from './route.js';
 import { icon } from './parts/icons.js';
 
-const OLD_MS = 3000;
+const OLD_MS = 2500;
+const TICK_MS = 500;
 const PAGES = {
   overview: ['Overview', () => import('./pages/overview.js')],
   flow: ['Flow', () => import('./pages/flow.js')],
@@ -111,7 +112,7 @@ function Age() {
   const last = useRef(0);
   last.current = lastAnswer.get();
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000);
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
     return () => clearInterval(timer);
   }, []);
   const old = now - last.current;
@@ -122,7 +123,7 @@ function Age() {
 
 function ThemeButton() {
   const chosen = theme.use();
-  return html`<button type="button" class="plain icon" aria-label=${`Theme: ${chosen}`} title=${`Theme: ${chosen}`} onClick=${nextTheme}>
+  return html`<button type="button" class="plain icon no-phone" aria-label=${`Theme: ${chosen}`} title=${`Theme: ${chosen}`} onClick=${nextTheme}>
     ${icon(chosen)}</button>`;
 }
 

@@ -7,7 +7,7 @@ import { live } from '../live.js';
 import { Act } from '../parts/dialog.js';
 import { HeldTable } from '../parts/held.js';
 import { Find } from '../parts/listing.js';
-import { Panel, Trouble } from '../parts/panel.js';
+import { Panel } from '../parts/panel.js';
 import { usePoll } from '../poll.js';
 import { choose, route } from '../route.js';
 import { Graph } from './flow_graph.js';
@@ -32,7 +32,6 @@ export default function Flow() {
       <${Find} name="find" label="Find" />
       <div class="actions"><${Act} label="Stop producers …" kind="by-hand" needs=${needs} act=${stop} /></div>
     </header>
-    ${error && html`<${Trouble} error=${error} at=${at} />`}
     ${view === 'graph' && html`<${Picture} vhost=${chosen.vhost} find=${chosen.find} by=${chosen.by} />`}
     ${why && html`<${Why} connection=${why} />`}
     <${Panel} title="Held channels" note=${held && `${plural(seen.length, 'channel')}`} of=${{ data: held, error, at }}>

@@ -114,6 +114,7 @@ function drawLevel({ ctx, bbox, valToPos }, { value, label, color: name, dash },
   ctx.lineTo(end, y);
   ctx.stroke();
   ctx.font = `${11 * ratio}px system-ui`;
+  ctx.textAlign = 'left';
   ctx.textBaseline = 'middle';
   ctx.fillText(label, end + 6 * ratio, place);
   ctx.restore();
