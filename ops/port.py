@@ -30,6 +30,11 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         yield port_socket
 
 
+def reuse(port_socket: socket.socket) -> None:
+    """Let a node that starts anew bind the port while connections accepted on it are in TIME_WAIT: they inherit this."""
+    port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
 def refuse(port_socket: socket.socket) -> None:
     """Stop listening in every process that has the socket (shutdown(2) of a listening socket)."""
     with suppress(OSError):  # no process listened

@@ -13,7 +13,7 @@ from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
 from ops.forkserver import COMMAND, ForkServer
 from ops.notify import Notifier
-from ops.port import bound, refuse, show
+from ops.port import bound, refuse, reuse, show
 from ops.reload import Reload
 from ops.runtime import runtime_directory
 from ops.signals import Signals
@@ -78,6 +78,7 @@ def serve(
         ports = [stack.enter_context(bound(host, port)) for host, port in places]
         http_ports = {name: stack.enter_context(bound(*place)) for name, place in settings.http.places.items()}
         for port in http_ports.values():
+            reuse(port)
             port.listen(HTTP_BACKLOG)  # clients wait for the console, which starts last, or anew
         runtime = stack.enter_context(runtime_directory())
         epoch = clock.wall_us()

@@ -1,11 +1,11 @@
 /** Connections and channels, and which of them are held. */
-import { api, change, may } from '../api.js';
+import { api, change, may, user } from '../api.js';
 import { ago, count, rate, seconds, bytes } from '../format.js';
 import { html } from '../lib.js';
 import { live } from '../live.js';
 import { shown } from '../names.js';
 import { Dialog, Opening } from '../parts/dialog.js';
-import { Cause, heldState, toFlow } from '../parts/held.js';
+import { heldState, toFlow } from '../parts/held.js';
 import { ListPage } from '../parts/listing.js';
 import { Mark } from '../parts/mark.js';
 import { ConnectionLink } from '../parts/names.js';
@@ -33,7 +33,8 @@ function isOf(held, { name, peer_host: host, peer_port: port } = {}) {
 
 function throttle(row) {
   if (!row) return html`<span class="muted">flows</span>`;
-  return html`<a href=${toFlow(row.connection)}>held ${seconds(row.held_seconds)}</a> ${row.causes?.[0] && html`<${Cause} cause=${row.causes[0]} />`}`;
+  return html`<a href=${toFlow(row.connection)}>held ${seconds(row.held_seconds)}</a>
+    <span class="muted"> ${row.causes?.[0] && shown(row.causes[0].text)}</span>`;
 }
 
 function connectionColumns(held) {
@@ -65,7 +66,7 @@ function Close({ row }) {
     await change('DELETE', api('connections', row.name));
     say(`Closed ${shown(row.name)}.`);
   };
-  return html`<${Opening} label="Close …" kind="small" needs=${may('management') ? '' : 'management'} dialog=${(close) => html`<${Dialog}
+  return html`<${Opening} label="Close …" kind="small" needs=${may('administrator') || row.user === user.get()?.name ? '' : 'administrator'} dialog=${(close) => html`<${Dialog}
     title=${`Close ${shown(row.name)}`} danger close=${close} act=${act} label="Close the connection">
     <p>User ${shown(row.user)} is cut off; its unacked messages go back to their queues. Most clients connect again.</p><//>`} />`;
 }

@@ -32,7 +32,7 @@ export function Stops({ stops, needs, start }) {
     { label: 'Reason', cell: (stop) => shown(stop.reason) },
     { label: 'Since', phone: false, cell: (stop) => clock(stop.since) },
     { label: 'Until', cell: (stop) => (stop.until ? clock(stop.until) : 'taken back') },
-    { label: '', hidden: 'Actions', cell: (stop) => html`<${Act} kind="small start" label=${`Start ${stop.number} …`} needs=${needs} act=${() => start([stop])} />` },
+    { label: '', hidden: 'Actions', right: true, cell: (stop) => html`<${Act} kind="small start" label=${`Start ${stop.number} …`} needs=${needs} act=${() => start([stop])} />` },
   ];
   return html`<${Table} label="Stops by hand" columns=${columns} rows=${stops} rowKey=${(stop) => stop.number}
       empty="Nobody has been stopped by hand." />

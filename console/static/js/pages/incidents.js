@@ -1,9 +1,12 @@
 /** Incidents: times in which producers were held, and now over. */
-import { clock, instant, seconds } from '../format.js';
+import { clock, count, instant, seconds } from '../format.js';
 import { html } from '../lib.js';
+import { live } from '../live.js';
 import { shown } from '../names.js';
+import { Cause, causesOf } from '../parts/held.js';
 import { IncidentTable } from '../parts/incident_table.js';
 import { Empty, Panel } from '../parts/panel.js';
+import { Table } from '../parts/table.js';
 import { usePoll } from '../poll.js';
 import { choose, route } from '../route.js';
 
@@ -21,7 +24,21 @@ export default function Incidents() {
   return html`<header class="page-head"><h1>Incidents</h1><span class="muted">times in which producers were held, and now over</span></header>
     <${Panel} title=${`Last ${hours} h`} of=${incidents} actions=${actions}>
       ${(rows) => html`<${Timeline} incidents=${chosen(rows)} hours=${Number(hours)} />`}<//>
+    <${Now} vhost=${query.vhost} />
     <${Panel} title="The last 50" of=${incidents}>${(rows) => html`<${IncidentTable} incidents=${chosen(rows)} />`}<//>`;
+}
+
+/** What holds producers now: not yet an incident, which has an end. */
+function Now({ vhost }) {
+  const { held, error, at } = live.use();
+  const of = { data: held?.filter((row) => !vhost || row.vhost === vhost), error, at };
+  const columns = [
+    { label: 'Cause', wide: true, cell: (cause) => html`<${Cause} cause=${cause} />` },
+    { label: 'Channels', right: true, cell: (cause) => count(cause.channels) },
+    { label: 'Held for, at most', right: true, cell: (cause) => seconds(cause.longest) },
+  ];
+  return html`<${Panel} title="Now" of=${of}>${(rows) => html`<${Table} label="What holds producers now" columns=${columns}
+    rows=${causesOf(rows)} rowKey=${(cause) => `${cause.kind} ${cause.vhost} ${cause.name ?? cause.number ?? cause.text}`} empty="Nobody is held." />`}<//>`;
 }
 
 function Timeline({ incidents, hours }) {

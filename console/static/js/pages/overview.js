@@ -11,6 +11,7 @@ import { IncidentTable } from '../parts/incident_table.js';
 import { Badge, Mark } from '../parts/mark.js';
 import { QueueLink } from '../parts/names.js';
 import { Empty, Panel } from '../parts/panel.js';
+import { SpanChoice, useSpan } from '../parts/span.js';
 import { Table } from '../parts/table.js';
 import { usePoll } from '../poll.js';
 import { route, to } from '../route.js';
@@ -19,18 +20,20 @@ const FULLEST = { sort: 'messages', sort_reverse: 'true', page: 1, page_size: 6 
 
 export default function Overview() {
   const overview = usePoll('/api/overview', 2);
-  const history = usePoll('/api/history?minutes=10', 2);
+  const [minutes, span] = useSpan();
+  const history = usePoll(`/api/history?minutes=${minutes}`, 2);
   const shards = usePoll('/api/shards', 2);
   const nodes = usePoll('/api/nodes', 5);
   const incidents = usePoll('/api/flow/incidents?last=5', 5);
   const { query: chosen } = route.use();
   const queues = usePoll(query(chosen.vhost ? api('queues', chosen.vhost) : api('queues'), FULLEST), 2);
-  return html`<header class="page-head"><h1>Overview</h1><span class="muted">${nodeLine(overview.data)}</span></header>
+  return html`<header class="page-head"><h1>Overview</h1><span class="muted">${nodeLine(overview.data)}</span>
+      <div class="actions"><${SpanChoice} /></div></header>
     <${Headline} incidents=${incidents.data} />
     <${Tiles} overview=${overview.data} history=${history.data} shards=${shards.data} />
     <div class="columns">
-      <${Panel} title="Messages a second" note="last 10 minutes" of=${history}>${(data) => html`<${Rates} data=${data} />`}<//>
-      <${Panel} title="Waiting" note="last 10 minutes, shaded: producers held" of=${history}>${(data) => html`<${Depths} data=${data} />`}<//>
+      <${Panel} title="Messages a second" note=${`last ${span}`} of=${history}>${(data) => html`<${Rates} data=${data} />`}<//>
+      <${Panel} title="Waiting" note=${`last ${span}, shaded: producers held`} of=${history}>${(data) => html`<${Depths} data=${data} />`}<//>
     </div>
     <div class="columns">
       <${Panel} title="Fullest queues" of=${queues} actions=${html`<a href=${to(['queues'])}>All queues</a>`}>
@@ -110,7 +113,7 @@ function Fullest({ queues }) {
   const columns = [
     { label: '', hidden: 'State', kind: 'sign', cell: (queue) => html`<${Mark} state=${queueState(queue)} />` },
     { label: 'Queue', wide: true, cell: (queue) => html`<${QueueLink} ...${queue} />` },
-    { label: 'Depth against marks', cell: (queue) => html`<${DepthBar} queue=${queue} />` },
+    { label: 'Depth against marks', kind: 'bare', cell: (queue) => html`<${DepthBar} queue=${queue} />` },
     { label: 'Messages', right: true, cell: (queue) => short(queue.messages) },
     { label: 'In', right: true, phone: false, cell: (queue) => rate(queue.message_stats?.publish_details?.rate) },
     { label: 'Out', right: true, phone: false, cell: (queue) => rate(queue.message_stats?.deliver_get_details?.rate) },

@@ -10,6 +10,7 @@ import { DepthBar, measureOf, queueState } from '../parts/depth.js';
 import { HeldTable, toFlow, whoHolds } from '../parts/held.js';
 import { Badge } from '../parts/mark.js';
 import { Panel } from '../parts/panel.js';
+import { SpanChoice, useSpan } from '../parts/span.js';
 import { say } from '../parts/toast.js';
 import { usePoll } from '../poll.js';
 import { go, route } from '../route.js';
@@ -21,7 +22,8 @@ import { Messages } from './queue_messages.js';
 export default function Queue({ parts: [vhost, name] }) {
   const path = api('queues', vhost, name);
   const queue = usePoll(path, 1);
-  const history = usePoll(`${path}/history?minutes=10`, 2);
+  const [minutes, span] = useSpan();
+  const history = usePoll(`${path}/history?minutes=${minutes}`, 2);
   const { held } = live.use();
   const mine = whoHolds({ vhost, name }, held ?? []);
   const label = `${shown(name)}`;
@@ -33,9 +35,10 @@ export default function Queue({ parts: [vhost, name] }) {
     </header>
     <${Panel} title="Now" of=${queue}>${(data) => html`<${Facts} queue=${data} />`}<//>
     <div class="columns">
-      <${Panel} title="Depth against its marks" note="shaded: producers held" of=${history}>
+      <${Panel} title="Depth against its marks" note="shaded: producers held" of=${history}
+        actions=${html`<${SpanChoice} />`}>
         ${(data) => html`<${Depth} history=${data} queue=${queue.data ?? {}} />`}<//>
-      <${Panel} title="Messages a second" note="last 10 minutes" of=${history}>${(data) => html`<${Rates} history=${data} />`}<//>
+      <${Panel} title="Messages a second" note=${`last ${span}`} of=${history}>${(data) => html`<${Rates} history=${data} />`}<//>
     </div>
     <${Panel} title="Held by this queue" note=${plural(mine.length, 'channel')} of=${{ data: held, error: null }}>
       ${() => html`<${HeldTable} held=${mine} onWhy=${(connection) => { location.hash = toFlow(connection); }} />`}<//>
@@ -109,7 +112,7 @@ function Delete({ path, label, queue }) {
     say(`Deleted ${label}.`);
     go(['queues'], { vhost: route.get().query.vhost });
   };
-  return html`<${Opening} label="Delete …" needs=${may('management') ? '' : 'management'} dialog=${(close) => html`<${Dialog}
+  return html`<${Opening} label="Delete …" dialog=${(close) => html`<${Dialog}
     title=${`Delete ${label}`} danger close=${close} act=${act} label=${`Delete ${label}`}>
     <p>The queue goes, with ${plural(queue?.messages ?? 0, 'message')} and its bindings. ${plural(queue?.consumers ?? 0, 'consumer')} lose it.</p><//>`} />`;
 }

@@ -14,10 +14,10 @@ export const heldKey = (held) => `${held.connection}#${held.channel}`;
 /** The causes of all held channels, those of most channels first, each once. */
 export function causesOf(held) {
   const found = new Map();
-  for (const cause of held.flatMap((each) => each.causes ?? [])) {
+  for (const [cause, time] of held.flatMap((each) => (each.causes ?? []).map((cause) => [cause, each.held_seconds]))) {
     const key = [cause.kind, cause.vhost, cause.name, cause.shard, cause.number].join(' ');
-    const known = found.get(key);
-    found.set(key, { ...cause, channels: (known?.channels ?? 0) + 1 });
+    const { channels = 0, longest = 0 } = found.get(key) ?? {};
+    found.set(key, { ...cause, channels: channels + 1, longest: Math.max(longest, time) });
   }
   return [...found.values()].sort((one, other) => other.channels - one.channels);
 }
@@ -31,11 +31,11 @@ export function Cause({ cause }) {
   const marks = cause.stop > 0 ? `${cause.depth} of ${cause.stop}, resumes at ${cause.resume}` : '';
   const soon = cause.resumes_in > 0 ? `room in about ${seconds(cause.resumes_in)}` : '';
   if (cause.kind === 'queue' && cause.name !== undefined) {
-    return html`<span class="cause"><${QueueLink} vhost=${cause.vhost} name=${cause.name} />
-      <span class="muted"> ${[marks || afterColon(cause.text), soon].filter(Boolean).join(' · ')}</span></span>`;
+    return html`<span class="stack"><${QueueLink} vhost=${cause.vhost} name=${cause.name} />
+      <span class="muted">${[marks || afterColon(cause.text), soon].filter(Boolean).join(' · ')}</span></span>`;
   }
-  const until = cause.kind === 'stop' && cause.until ? ` until ${clock(cause.until)}` : '';
-  return html`<span class="cause">${shown(cause.text)}<span class="muted">${[until, soon].filter(Boolean).join(' · ')}</span></span>`;
+  const until = cause.kind === 'stop' && cause.until ? `until ${clock(cause.until)}` : '';
+  return html`<span class="stack"><span>${shown(cause.text)}</span><span class="muted">${[until, soon].filter(Boolean).join(' · ')}</span></span>`;
 }
 
 /** The numbers of a cause's text, whose name is said already. */
@@ -46,12 +46,12 @@ function afterColon(text) {
 export function HeldTable({ held, why, onWhy }) {
   const columns = [
     { label: '', hidden: 'State', kind: 'sign', cell: (row) => html`<${Mark} state=${heldState(row)} />` },
-    { label: 'Connection', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.peer || row.connection} />
-      <span class="muted"> ${shown(row.connection)}#${row.channel}</span>` },
-    { label: '', hidden: 'Actions', cell: (row) => html`<button type="button" class="small" aria-pressed=${why === row.connection}
+    { label: 'Connection', wide: true, cell: (row) => html`<span class="stack"><${ConnectionLink} name=${row.peer || row.connection} />
+        <span class="muted">${shown(row.connection)}, channel ${row.channel}</span></span>` },
+    { label: '', hidden: 'Actions', kind: 'act', cell: (row) => html`<button type="button" class="small" aria-pressed=${why === row.connection}
         aria-label=${`Why is ${shown(row.connection)} held?`} onClick=${() => onWhy(row.connection)}>Why?</button>` },
-    { label: 'User', cell: (row) => html`<${Name}>${row.user}<//>` },
-    { label: 'Client', phone: false, cell: (row) => html`<span title=${shown(row.client)}>${shown(row.client)}</span>` },
+    { label: 'User', cell: (row) => html`<span class="stack"><${Name}>${row.user}<//><span class="muted no-phone" title=${shown(row.client)}>
+        ${shown(row.client)}</span></span>` },
     { label: 'To', phone: false, cell: (row) => (row.exchange === undefined ? '' : html`<${Name}>${exchangeShown(row.exchange)}<//>`) },
     { label: 'Held for', right: true, cell: (row) => seconds(row.held_seconds) },
     { label: 'Waits for', wide: true, cell: (row) => (row.causes ?? []).map((cause, index) => html`<${Cause} key=${index} cause=${cause} />`) },
