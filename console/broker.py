@@ -1,7 +1,7 @@
 """The node as its HTTP interface sees it: a replica of the topology, the gauges, and requests to the other processes.
 
-What everybody may see at any time is read from the replica and from shared memory, so listing costs the other processes
-nothing. What only a process knows (connections, consumers, held channels) is asked over its control socket, and so is
+Lists are read from the replica and from shared memory, so they cost the other processes nothing. The knowledge of one
+process alone (connections, consumers, held channels) is asked over its control socket, and so is
 every change.
 """
 
@@ -38,7 +38,7 @@ REQUESTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who a client of the HTTP interface is, as an acceptor has found: name and tags. `internal`: one of the node's own
+    """The user of a client of the HTTP interface, as an acceptor has found: name and tags. `internal`: one of the node's own
     users.
     """
 

@@ -3,35 +3,25 @@
     asleep ──wake──▶ sampling ──(nobody has asked for AWAKE_SECONDS)──▶ asleep
 
 A sample reads the queues that were written since the one before, so quiet queues cost nothing. The course of the node
-is kept for as long as it is sampled, up to `KEPT` samples; that of a queue from the first time somebody asks for it.
+is kept for as long as it is sampled (`console.course`), that of a queue from the first time somebody asks for it.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from mmap import mmap
 from typing import NamedTuple
 
+from console.course import Course, Sample
 from penstock.memory.gauges import Gauges, QueueCounters, QueueGauge
 
 AWAKE_SECONDS = 300.0
-KEPT = 600
 COURSES = 64
 """Queues whose course is kept; beyond that the one that was asked for least lately is dropped."""
 RECENT_SECONDS = 5.0
 """A rate is 0 if the queue was last written longer ago."""
 
 NOTHING = QueueCounters(0, 0, 0, 0, 0, 0, 0)
-
-
-class Sample(NamedTuple):
-    """The state of the node, or of a queue, at a moment in seconds of the machine's clock."""
-
-    at: float
-    ready: int
-    unacked: int
-    counters: QueueCounters
 
 
 class Pair(NamedTuple):
@@ -56,8 +46,8 @@ class Sampler:
         self._slots: dict[int, int] = {}
         self._last = 0.0
         self._sums = [0, 0, *NOTHING]
-        self.node: deque[Sample] = deque(maxlen=KEPT)
-        self._courses: dict[int, deque[Sample]] = {}
+        self.node = Course()
+        self._courses: dict[int, Course] = {}
 
     @property
     def is_awake(self) -> bool:
@@ -95,15 +85,15 @@ class Sampler:
         """Return the last reading of each queue; empty while it is asleep."""
         return (pair.now for pair in self._pairs.values())
 
-    def course(self, id: int) -> list[Sample]:
-        """Return the course of a queue since it was first asked for, the oldest sample first."""
+    def course(self, id: int) -> Course:
+        """Return the course of a queue since it was first asked for."""
         found = self._courses.pop(id, None)
         if found is None:
-            found = deque(maxlen=KEPT)
+            found = Course()
             if len(self._courses) >= COURSES:
                 del self._courses[next(iter(self._courses))]
         self._courses[id] = found
-        return list(found)
+        return found
 
     def _begin(self) -> None:
         self._pairs.clear()
@@ -128,17 +118,19 @@ class Sampler:
         for id, slot in left:  # now, as some have moved to other slots
             self._drop(id, slot)
         self._last = now
-        self.node.append(Sample(now, self._sums[0], self._sums[1], QueueCounters._make(self._sums[2:])))
+        held = sum(self._gauges.counters_read("acceptor", each).held_channels for each in range(self._gauges.acceptors))
+        self.node.add(Sample(now, self._sums[0], self._sums[1], QueueCounters._make(self._sums[2:]), held))
         for id, course in self._courses.items():
             pair = self._pairs.get(id)
             if pair is not None:
-                course.append(Sample(now, pair.now.ready, pair.now.unacked, pair.now.counters))
+                gauge = pair.now
+                course.add(Sample(now, gauge.ready, gauge.unacked, gauge.counters, int(gauge.saturated)))
 
     def _put(self, slot: int, gauge: QueueGauge, now: float) -> None:
         id = gauge.queue_id
         self._ids[slot], self._slots[id] = id, slot
         known = self._pairs.get(id)
-        if known is None and self.node:  # made since the last sample
+        if known is None and self.node.fine:  # made since the last sample
             empty = gauge._replace(ready=0, unacked=0, counters=NOTHING)
             known = Pair(self._last, empty, self._last, empty)
         if known is None or known.now.since_us > gauge.since_us:

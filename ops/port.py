@@ -31,7 +31,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def reuse(port_socket: socket.socket) -> None:
-    """Let a node that starts anew bind the port while connections accepted on it are in TIME_WAIT: they inherit this."""
+    """Let a node that starts anew bind the port while its old connections, which inherit this, are in TIME_WAIT."""
     port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 

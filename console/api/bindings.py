@@ -1,21 +1,16 @@
 """Bindings. Every queue has an implied one, from the default exchange by its own name.
 
-A binding has no name, so paths name it by its routing key, percent-encoded twice, and if it has arguments by their hash
-after a "~": its `properties_key`.
+A binding has no name: paths name it by its properties key (`console.api.properties_key`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator
-from typing import Any
-from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from console.api.properties_key import is_named, properties_key
 from console.broker import Facts
 from console.http.access import Called
 from console.http.answers import answer
@@ -23,7 +18,6 @@ from console.http.caller import Caller
 from console.http.errors import not_found
 from console.http.listing import Listed, Listing, listed
 from console.http.segments import Segment
-from penstock.text.utf8 import readable
 from router.model.delaying import is_delay_queue
 from router.model.records import DEFAULT_EXCHANGE, Binding, Exchange, Kind, Queue
 from router.model.topology import Topology
@@ -32,9 +26,6 @@ router = APIRouter(prefix="/api", tags=["bindings"])
 
 DEFAULT_NAME = "amq.default"
 """The name of the default exchange in paths."""
-NO_KEY = "~"
-"""Stands for an empty routing key without arguments."""
-HASH_BYTES = 6
 KINDS: dict[str, Kind] = {"q": "queue", "e": "exchange"}
 
 
@@ -107,9 +98,9 @@ def between(caller: Caller, vhost: str, source: str, kind: str, destination: str
 
 
 def named(caller: Caller, vhost: str, source: str, kind: str, destination: str, key: str) -> Binding:
-    """Return the binding with a properties_key, which may be encoded once or twice. HttpError if there is none."""
+    """Return the binding with a properties key. HttpError if there is none."""
     for binding in between(caller, vhost, source, kind, destination):
-        if key in (properties_key(binding), _plain_key(binding)):
+        if is_named(binding, key):
             return binding
     raise not_found()
 
@@ -164,29 +155,3 @@ def facts(binding: Binding) -> Facts:
         "arguments": dict(binding.arguments),
         "properties_key": properties_key(binding),
     }
-
-
-def properties_key(binding: Binding) -> str:
-    """Return the text that names a binding among those between the same exchange and destination."""
-    if not binding.key and not binding.arguments:
-        return NO_KEY
-    encoded = quote(binding.key.encode("utf-8", "surrogateescape"), safe="")
-    return encoded + _hash_of(binding)
-
-
-def _plain_key(binding: Binding) -> str:
-    """Return the same with the routing key as it is."""
-    return binding.key + _hash_of(binding)
-
-
-def _hash_of(binding: Binding) -> str:
-    if not binding.arguments:
-        return ""
-    text = json.dumps(readable(_named_values(binding.arguments)), sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode()).digest()[:HASH_BYTES]
-    return NO_KEY + urlsafe_b64encode(digest).decode().rstrip("=")
-
-
-def _named_values(arguments: Any) -> list[list[Any]]:
-    """Return arguments with the types of their values: true and 1 differ."""
-    return [[name, type(arguments[name]).__name__, arguments[name]] for name in sorted(arguments)]

@@ -16,6 +16,7 @@ from console.api.clients import connection_names, consumer_facts
 from console.api.samples import Sampled, Spans
 from console.api.totals import of_queue
 from console.broker import Broker, Facts
+from console.flow.overshoot import overshoot
 from console.http.access import Called
 from console.http.answers import answer
 from console.http.caller import Caller
@@ -144,7 +145,7 @@ def definition_of(broker: Broker, queue: Queue) -> dict[str, Any]:
 
 
 def _counted(broker: Broker, gauge: QueueGauge, spans: Spans | None) -> Facts:
-    marks, nbytes = gauge.marks, gauge.ready_bytes + gauge.unacked_bytes
+    nbytes = gauge.ready_bytes + gauge.unacked_bytes
     return {
         **of_queue(broker, gauge, spans),
         "message_bytes": nbytes,
@@ -152,11 +153,23 @@ def _counted(broker: Broker, gauge: QueueGauge, spans: Spans | None) -> Facts:
         "message_bytes_unacknowledged": gauge.unacked_bytes,
         "memory": nbytes,
         "consumers": gauge.consumers,
-        "flow": {
-            **marks._asdict(),
-            "saturated": gauge.saturated,
-            "flow_epoch": gauge.flow_epoch,
-            "whole_bytes": gauge.whole_bytes,
-            "dropped": gauge.counters.dropped,
-        },
+        "flow": _flow(broker, gauge),
+    }
+
+
+def _flow(broker: Broker, gauge: QueueGauge) -> Facts:
+    """Return the state of a queue's flow control: its marks, the bounds that its depth keeps, since when it holds."""
+    marks, found = gauge.marks, overshoot(gauge, broker.gauges.acceptors)
+    queue = broker.topology.queue_by_id(gauge.queue_id)
+    return {
+        **marks._asdict(),
+        "bound_count": marks.stop_count and marks.stop_count + found["over_count_bound"],
+        "bound_bytes": marks.stop_bytes and marks.stop_bytes + found["over_bytes_bound"],
+        "saturated": gauge.saturated,
+        "saturated_for": round(max(broker.now - gauge.saturated_since_us / 1e6, 0.0), 3) if gauge.saturated else 0.0,
+        "spilling": gauge.aside or gauge.lagging,
+        "flow_epoch": gauge.flow_epoch,
+        "whole_bytes": gauge.whole_bytes,
+        "dropped": gauge.counters.dropped,
+        "shard": None if queue is None else queue.shard,
     }

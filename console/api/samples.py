@@ -21,7 +21,8 @@ from typing import Annotated
 from fastapi import Depends, Query
 
 from console.broker import Facts
-from console.sampler import KEPT, RECENT_SECONDS, Sample
+from console.course import KEPT, Sample
+from console.sampler import RECENT_SECONDS
 
 Number = Callable[[Sample], int]
 

@@ -7,8 +7,8 @@ from operator import attrgetter
 
 from console.api.samples import Number, Span, Spans, detailed, rate
 from console.broker import Broker, Facts
+from console.course import Sample
 from console.http.caller import Caller
-from console.sampler import Sample
 from penstock.memory.gauges import QueueGauge
 
 COUNTS = {"publish": "published", "deliver_get": "delivered", "ack": "acked", "redeliver": "redelivered"}
@@ -40,7 +40,7 @@ COUNTERS: dict[str, tuple[GaugeNumber, Number]] = {
 def of_queue(broker: Broker, gauge: QueueGauge, spans: Spans | None = None) -> Facts:
     """Return the numbers of one queue, with rates, and samples if spans are asked for."""
     sampled = spans is not None and (spans.lengths or spans.counts)
-    course = broker.sampler.course(gauge.queue_id) if sampled else []
+    course = list(broker.sampler.course(gauge.queue_id).fine) if sampled else []
 
     def each(numbers: dict[str, tuple[GaugeNumber, Number]], span: Span | None) -> Facts:
         found: Facts = {}
@@ -72,7 +72,7 @@ def of_node(broker: Broker, gauges: Sequence[QueueGauge], spans: Spans) -> Facts
     """Return the sums over all queues, with rates, and samples if spans are asked for. Messages published, delivered
     and confirmed are those that the acceptors have counted: a message that goes to two queues is published once.
     """
-    course = list(broker.sampler.node)
+    course = list(broker.sampler.node.fine)
     counters = [broker.gauges.counters_read("acceptor", index) for index in range(broker.gauges.acceptors)]
     counted = {
         "publish": sum(each.published for each in counters),

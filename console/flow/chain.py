@@ -20,7 +20,7 @@ SHOWN_CONSUMERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is held in a node at a moment, and by what: the answers `held` and `unread` of its acceptors
+    """The held channels of a node at a moment, and their causes: the answers `held` and `unread` of its acceptors
     (`acceptor.questions`), the rates of queues by slot (`console.flow.rates`), and the consumers of a queue that is a
     cause: those of its shard (`shard.questions`), each with `whose`, the facts that its acceptor has of it, or None.
     """

@@ -25,7 +25,7 @@ DEFAULT = "(default)"
 
 
 class State(StrEnum):
-    """What a node or an edge shows."""
+    """The state of a node or an edge."""
 
     FLOWING = "flowing"
     NEAR = "near"
@@ -57,7 +57,7 @@ class Edge(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What producers of one node have in common."""
+    """The common facts of the producers of one node."""
 
     user: str
     vhost: str

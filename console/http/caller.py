@@ -1,4 +1,4 @@
-"""Who calls: the user of a request, and what it may see and do, by RabbitMQ's tags.
+"""The caller: the user of a request, with its rights to see and change, by RabbitMQ's tags.
 
     management      its own vhosts and their contents, with its own permissions there
     policymaker     also policies and parameters of these vhosts

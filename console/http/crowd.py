@@ -30,9 +30,6 @@ class Client(Protocol):
     def hang_up(self) -> None:
         """End the connection now."""
 
-    def shutdown(self) -> None:
-        """End the connection once a request under way is answered."""
-
 
 class Crowd:
     """The connections of one port, `most` of them at once."""

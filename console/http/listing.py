@@ -28,7 +28,7 @@ COLUMNS_MOST = 100
 
 
 class Listing(BaseModel):
-    """What a client wants of a list."""
+    """The columns, order and page of a list that a client wants."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -50,7 +50,7 @@ class Sessions:
         return token
 
     def find(self, token: str) -> Login | None:
-        """Return who has a token, with the tags that it has now; None if there is no such session any more."""
+        """Return the user of a session, with its present tags; None if there is no such session any more."""
         digest, now = _digest(token), self._clock()
         session = self._open.get(digest)
         if session is None:

@@ -12,7 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from console.sampler import AWAKE_SECONDS, COURSES, KEPT, RECENT_SECONDS, Sampler
+from console.course import KEPT
+from console.sampler import AWAKE_SECONDS, COURSES, RECENT_SECONDS, Sampler
 from penstock.memory.gauges import Gauges
 
 SHARDS, QUEUES, SLOTS = 1, 70, 5
@@ -85,7 +86,7 @@ def test_counters_that_begin_anew_have_no_rate_yet(scene: Scene) -> None:
     scene.write(SHARDS, published=60)
     scene.second()
     assert scene.sampler.rate(7, published) == 0
-    assert scene.sampler.node[-1].counters.published == 60
+    assert scene.sampler.node.fine[-1].counters.published == 60
 
 
 def test_a_queue_that_moves_to_another_slot_goes_on(scene: Scene) -> None:
@@ -97,17 +98,17 @@ def test_a_queue_that_moves_to_another_slot_goes_on(scene: Scene) -> None:
     scene.gauges.queue_close(SHARDS)
     scene.second()
     assert scene.sampler.rate(7, published) == 10
-    assert scene.sampler.node[-1].ready == 3
+    assert scene.sampler.node.fine[-1].ready == 3
 
 
 def test_it_sleeps_when_nobody_asks(scene: Scene) -> None:
     scene.second()
-    assert not scene.sampler.node and not scene.sampler.is_awake
+    assert not scene.sampler.node.fine and not scene.sampler.is_awake
     scene.sampler.wake()
-    assert len(scene.sampler.node) == 1
+    assert len(scene.sampler.node.fine) == 1
     scene.now += AWAKE_SECONDS
     scene.sampler.tick()
-    assert len(scene.sampler.node) == 1 and not scene.sampler.is_awake
+    assert len(scene.sampler.node.fine) == 1 and not scene.sampler.is_awake
 
 
 def test_courses_begin_when_they_are_asked_for_and_are_bounded(scene: Scene) -> None:
@@ -115,13 +116,13 @@ def test_courses_begin_when_they_are_asked_for_and_are_bounded(scene: Scene) -> 
         scene.open(SHARDS + id, id + 1)
         scene.write(SHARDS + id, ready=id)
     scene.sampler.wake()
-    assert [scene.sampler.course(id + 1) for id in range(COURSES + 1)] == [[]] * (COURSES + 1)
+    assert [list(scene.sampler.course(id + 1).fine) for id in range(COURSES + 1)] == [[]] * (COURSES + 1)
     for _ in range(KEPT + 5):
         scene.second()
         scene.sampler.wake()
-    assert scene.sampler.course(1) == []
-    assert len(scene.sampler.course(COURSES + 1)) == KEPT == len(scene.sampler.node)
-    assert {each.ready for each in scene.sampler.course(COURSES + 1)} == {COURSES}
+    assert not scene.sampler.course(1).fine
+    assert len(scene.sampler.course(COURSES + 1).fine) == KEPT == len(scene.sampler.node.fine)
+    assert {each.ready for each in scene.sampler.course(COURSES + 1).fine} == {COURSES}
 
 
 class Sampled(RuleBasedStateMachine):
@@ -177,14 +178,14 @@ class Sampled(RuleBasedStateMachine):
         gauges = [self.scene.gauges.queue_read(slot) for slot in self.ids]
         known = {gauge.queue_id: gauge for gauge in gauges if gauge is not None}
         for id, gauge in known.items():
-            grown = published(gauge) - self.seen.get(id, published(gauge))
+            grown = published(gauge) - self.seen.get(id, 0)
             if id in self.written:
                 self.rates[id] = grown, self.scene.now
             rate, at = self.rates.get(id, (0, self.scene.now))
             assert self.scene.sampler.rate(id, published) == (rate if self.scene.now - at <= RECENT_SECONDS else 0)
         self.written.clear()
         self.seen = {id: published(gauge) for id, gauge in known.items()}
-        newest = self.scene.sampler.node[-1]
+        newest = self.scene.sampler.node.fine[-1]
         assert newest.ready == sum(gauge.ready for gauge in known.values())
         assert newest.unacked == sum(gauge.unacked for gauge in known.values())
 

@@ -1,4 +1,4 @@
-"""penstock's own part of the API: who is held and by what, stops by hand, limits and trials, what happened, shards."""
+"""penstock's own part of the API: held producers and their causes, stops by hand, limits and trials, incidents, shards."""
 
 from console.api.flow import events, held, history, limits, shards, stops
 

@@ -1,4 +1,4 @@
-"""Held producers: who they are, what they wait for, and why there is no room there."""
+"""Held producers, their causes, and the consumers behind those."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def held(caller: Called, wanted: Listed) -> Response:
 
 @router.get("/why/{connection}")
 async def why(caller: Called, connection: Segment) -> Response:
-    """Why a connection is held: what it waits for, which consumers should make room there, what keeps them from it."""
+    """The chain of causes behind a held connection, down to the consumers that make no room."""
     situation = await reached(caller.broker, connection)
     if not any(each["connection"] == connection and caller.sees(each["vhost"]) for each in situation.held):
         raise HttpError(404, f"connection {connection} is not held")

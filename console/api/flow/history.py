@@ -1,4 +1,4 @@
-"""What happened: for how long producers were held, past incidents, recent courses."""
+"""The past: accounts of held time, incidents, recent courses."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from console.broker import Facts
+from console.course import FINE_MINUTES, Sample
 from console.flow.accounts import By, summed
 from console.flow.incidents import incidents
 from console.http.access import Called
 from console.http.answers import answer
 from console.http.errors import not_found
 from console.http.segments import Segment
-from console.sampler import Sample
 
 router = APIRouter(prefix="/api", tags=["flow"])
 
 INCIDENTS_MOST = 1000
 Last = Annotated[int, Query(ge=1, le=INCIDENTS_MOST)]
+Minutes = Annotated[int, Query(ge=1, le=60)]
 
 
 @router.get("/flow/ledger")
@@ -46,20 +47,20 @@ async def past(caller: Called, last: Last = 50) -> Response:
 
 
 @router.get("/history")
-async def of_node(caller: Called) -> Response:
-    """The last ten minutes of the node, second by second, as far as they were sampled."""
+async def of_node(caller: Called, minutes: Minutes = FINE_MINUTES) -> Response:
+    """The last minutes of the node, as far as they were sampled (`console.course`)."""
     caller.must_monitor()
-    return answer(_course(list(caller.broker.sampler.node)))
+    return answer(_course(caller.broker.sampler.node.last(minutes)))
 
 
 @router.get("/queues/{vhost}/{name}/history")
-async def of_queue(caller: Called, vhost: Segment, name: Segment) -> Response:
-    """The last ten minutes of a queue, second by second, since somebody first asked."""
+async def of_queue(caller: Called, vhost: Segment, name: Segment, minutes: Minutes = FINE_MINUTES) -> Response:
+    """The last minutes of a queue, since somebody first asked."""
     caller.must_see(vhost)
     queue = caller.broker.topology.queue(vhost, name)
     if queue is None:
         raise not_found()
-    return answer(_course(caller.broker.sampler.course(queue.queue_id)))
+    return answer(_course(caller.broker.sampler.course(queue.queue_id).last(minutes)))
 
 
 def _course(samples: Sequence[Sample]) -> Facts:
@@ -70,6 +71,7 @@ def _course(samples: Sequence[Sample]) -> Facts:
         "at": [round((now.at + ahead) * 1000) for _, now in pairs],
         "ready": [now.ready for _, now in pairs],
         "unacked": [now.unacked for _, now in pairs],
+        "held": [now.held for _, now in pairs],
         **{name: list(_rates(pairs, field)) for name, field in COUNTED.items()},
     }
 

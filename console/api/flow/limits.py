@@ -40,7 +40,7 @@ async def limits(caller: Called, vhost: Segment, queue: Segment) -> Response:
 
 @router.post("/try")
 async def try_policy(caller: Called, wanted: Trial) -> Response:
-    """What a policy would do if it were set now: {reached (marks and rates), stopped (channels), ungranted (texts),
+    """The effect that a policy would have now: {reached (marks and rates), stopped (channels), ungranted (texts),
     queues}.
     """
     if wanted.vhost:

@@ -1,6 +1,8 @@
-"""Shards: their load, their memory, and the queues that are moving."""
+"""The node's processes, its shards with their load, and the queues that are moving."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -9,7 +11,7 @@ from console.broker import Broker, Facts
 from console.http.access import Called
 from console.http.answers import answer
 from console.metrics.reading import Reading
-from penstock.memory.gauges import STATE_NAMES
+from penstock.memory.gauges import STATE_NAMES, Process
 
 router = APIRouter(prefix="/api", tags=["shards"])
 
@@ -20,10 +22,20 @@ async def shards(caller: Called) -> Response:
     caller.must_monitor()
     broker = caller.broker
     reading = broker.reading()
-    queues: dict[int, int] = {}
-    for queue in broker.topology.queues():
-        queues[queue.shard] = queues.get(queue.shard, 0) + 1
-    return answer([_facts(broker, reading, shard, queues.get(shard, 0)) for shard in reading.shards])
+    queues = {shard: Counter(queues=0, ready=0, unacked=0) for shard in reading.shards}
+    for gauge in broker.sampler.latest():
+        queue = broker.topology.queue_by_id(gauge.queue_id)
+        if queue is not None and queue.shard in queues:
+            queues[queue.shard].update(queues=1, ready=gauge.ready, unacked=gauge.unacked)
+    return answer([{**_facts(broker, reading, shard), **queues[shard]} for shard in reading.shards])
+
+
+@router.get("/processes")
+async def processes(caller: Called) -> Response:
+    """The processes of the node."""
+    caller.must_monitor()
+    reading = caller.broker.reading()
+    return answer([_process(caller.broker, reading, process) for process in reading.processes])
 
 
 @router.get("/rebalance")
@@ -42,21 +54,27 @@ async def moves(caller: Called) -> Response:
     return answer({"placement_version": topology.placement_version, "moves": found})
 
 
-def _facts(broker: Broker, reading: Reading, shard: int, queues: int) -> Facts:
-    process = broker.gauges.process_read("shard", shard)
-    usage = reading.usage.get(("shard", shard))
+def _process(broker: Broker, reading: Reading, process: Process) -> Facts:
+    usage = reading.usage.get((process.role, process.index))
+    return {
+        "role": process.role,
+        "index": process.index,
+        "pid": process.pid,
+        "state": STATE_NAMES[process.state],
+        "restarts": process.restarts,
+        "cpu_seconds": None if usage is None else round(usage.cpu_seconds, 2),
+        "cpu_percent": broker.processors.percent(process.role, process.index),
+        "memory": None if usage is None else usage.memory,
+    }
+
+
+def _facts(broker: Broker, reading: Reading, shard: int) -> Facts:
     measures, gate = reading.measures[shard], reading.gates.get(shard)
     kept = broker.topology.shards.get(shard)
     return {
+        **_process(broker, reading, broker.gauges.process_read("shard", shard)),
         "shard": shard,
-        "state": STATE_NAMES[process.state],
         "placement": None if kept is None else kept.state,
-        "pid": process.pid,
-        "restarts": process.restarts,
-        "queues": queues,
-        "cpu_seconds": None if usage is None else round(usage.cpu_seconds, 2),
-        "cpu_percent": broker.processors.percent("shard", shard),
-        "memory": None if usage is None else usage.memory,
         "contents": 0 if gate is None else gate.ready_bytes,
         "contents_limit": 0 if gate is None else gate.marks.stop_bytes,
         "saturated": gate is not None and gate.saturated,

@@ -1,4 +1,4 @@
-"""What is held in the node, asked of its processes."""
+"""The held channels of the node and their causes, asked of its processes."""
 
 from __future__ import annotations
 

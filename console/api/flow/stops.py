@@ -73,7 +73,7 @@ async def stop(caller: Called, wanted: Stop) -> Response:
 
 @router.post("/try")
 async def try_stop(caller: Called, wanted: Stop) -> Response:
-    """Who would be stopped at present, and how much they publish: {channels, per_second, rows}. Takes a second or
+    """The channels that a stop would hold at present, and their publish rates: {channels, per_second, rows}. Takes a second or
     two.
     """
     names = wanted.names

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.api.bindings import properties_key
+from console.api.properties_key import properties_key
 from router.model.records import Binding
 from tests.console.api.conftest import Connect
 from tests.management import Api

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.api.samples import Span, rate, samples
-from console.sampler import NOTHING, Sample
+from console.course import Sample
+from console.sampler import NOTHING
 
 READY = attrgetter("ready")
 WALL = 1_700_000_000.5

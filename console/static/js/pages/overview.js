@@ -23,6 +23,7 @@ export default function Overview() {
   const [minutes, span] = useSpan();
   const history = usePoll(`/api/history?minutes=${minutes}`, 2);
   const shards = usePoll('/api/shards', 2);
+  const processes = usePoll('/api/processes', 2);
   const nodes = usePoll('/api/nodes', 5);
   const incidents = usePoll('/api/flow/incidents?last=5', 5);
   const { query: chosen } = route.use();
@@ -41,8 +42,8 @@ export default function Overview() {
       <${Panel} title="Memory and disk" of=${shards}>${(data) => html`<${Rooms} shards=${data} node=${nodes.data?.[0]} />`}<//>
     </div>
     <div class="columns">
-      <${Panel} title="Processes" of=${shards} actions=${html`<a href=${to(['shards'])}>Shards</a>`}>
-        ${(data) => html`<${Processes} shards=${data} />`}<//>
+      <${Panel} title="Processes" of=${processes} actions=${html`<a href=${to(['shards'])}>Shards</a>`}>
+        ${(data) => html`<${Processes} processes=${data} />`}<//>
       <${Panel} title="Last incidents" of=${incidents} actions=${html`<a href=${to(['incidents'])}>All incidents</a>`}>
         ${(data) => html`<${IncidentTable} incidents=${data} short />`}<//>
     </div>`;
@@ -126,20 +127,21 @@ function Rooms({ shards, node }) {
   const disk = node?.disk_free !== undefined && html`<p class="fact"><span>Disk free</span>
     <strong>${bytes(node.disk_free)}</strong>${node.disk_free_limit ? html`<span class="muted">limit ${bytes(node.disk_free_limit)}</span>` : ''}</p>`;
   return html`<div class="meters">
-    ${shards.map((shard) => html`<${Meter} key=${shard.shard} label=${`Shard ${shard.shard}`} value=${shard.contents} whole=${shard.memory_limit} />`)}
+    ${shards.map((shard) => html`<${Meter} key=${shard.shard} label=${`Shard ${shard.shard}`} value=${shard.contents} whole=${shard.contents_limit} />`)}
     ${disk}
     <p class="fact"><span>Stored</span><strong>${bytes(shards.reduce((total, each) => total + (each.stored_bytes ?? 0), 0))}</strong></p>
   </div>`;
 }
 
-function Processes({ shards }) {
+const nameOf = (process) => `${process.role} ${process.index}`;
+
+function Processes({ processes }) {
   const columns = [
-    { label: 'Shard', cell: (shard) => html`<strong>${shard.shard}</strong>` },
-    { label: 'State', cell: (shard) => html`<${Badge} state=${shard.saturated ? 'held' : 'flowing'}>${shard.state}<//>` },
-    { label: 'CPU', right: true, cell: (shard) => percent(shard.cpu_percent, 100) },
-    { label: 'Memory', right: true, cell: (shard) => bytes(shard.rss) },
-    { label: 'Loop lag p99', right: true, phone: false, cell: (shard) => seconds(shard.loop_lag_p99_us / 1e6) },
+    { label: 'Process', cell: (process) => html`<strong>${nameOf(process)}</strong>` },
+    { label: 'State', cell: (process) => html`<${Badge} state=${process.state === 'ready' ? 'flowing' : 'held'}>${process.state}<//>` },
+    { label: 'CPU', right: true, cell: (process) => percent(process.cpu_percent, 100) },
+    { label: 'Memory', right: true, cell: (process) => bytes(process.memory) },
+    { label: 'Restarts', right: true, phone: false, cell: (process) => count(process.restarts) },
   ];
-  if (!shards.length) return html`<${Empty}>There are no shards.<//>`;
-  return html`<${Table} label="Processes" columns=${columns} rows=${shards} rowKey=${(shard) => shard.shard} />`;
+  return html`<${Table} label="Processes" columns=${columns} rows=${processes} rowKey=${nameOf} />`;
 }

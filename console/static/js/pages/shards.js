@@ -21,13 +21,13 @@ function Cards({ shards }) {
 
 function Shard({ shard }) {
   const facts = [
-    ['CPU', percent(shard.cpu_percent, 100)], ['Memory of the process', bytes(shard.rss)], ['Queues', count(shard.queues)],
+    ['CPU', percent(shard.cpu_percent, 100)], ['Memory of the process', bytes(shard.memory)], ['Queues', count(shard.queues)],
     ['Ready', count(shard.ready)], ['Unacked', count(shard.unacked)], ['Stored', bytes(shard.stored_bytes)],
     ['Loop lag p99', seconds(shard.loop_lag_p99_us / 1e6)], ['Commit p99', seconds(shard.commit_p99_us / 1e6)],
   ];
   const state = html`<${Badge} state=${shard.saturated ? 'held' : 'flowing'}>${shard.saturated ? 'full, holds producers' : shard.state}<//>`;
   return html`<${Panel} title=${`Shard ${shard.shard}`} actions=${state}>
-    ${shard.memory_limit > 0 && html`<${Meter} label="Contents" value=${shard.contents} whole=${shard.memory_limit} />`}
+    ${shard.contents_limit > 0 && html`<${Meter} label="Contents" value=${shard.contents} whole=${shard.contents_limit} />`}
     <dl class="facts">${facts.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>
   <//>`;
 }
