@@ -1,8 +1,7 @@
 """The node as its HTTP interface sees it: a replica of the topology, the gauges, and requests to the other processes.
 
 Lists are read from the replica and from shared memory, so they cost the other processes nothing. The knowledge of one
-process alone (connections, consumers, held channels) is asked over its control socket, and so is
-every change.
+process alone (connections, consumers, held channels) is asked over its control socket, and so is every change.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ REQUESTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The user of a client of the HTTP interface, as an acceptor has found: name and tags. `internal`: one of the node's own
-    users.
+    """The user of a client of the HTTP interface, as an acceptor has found: name and tags. `internal`: one of the node's
+    own users.
     """
 
     user: str

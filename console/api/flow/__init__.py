@@ -1,4 +1,4 @@
-"""penstock's own part of the API: held producers and their causes, stops by hand, limits and trials, incidents, shards."""
+"""penstock's own part of the API: held producers and their causes, stops by hand, limits, incidents, shards."""
 
 from console.api.flow import events, held, history, limits, shards, stops
 

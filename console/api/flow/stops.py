@@ -73,8 +73,8 @@ async def stop(caller: Called, wanted: Stop) -> Response:
 
 @router.post("/try")
 async def try_stop(caller: Called, wanted: Stop) -> Response:
-    """The channels that a stop would hold at present, and their publish rates: {channels, per_second, rows}. Takes a second or
-    two.
+    """The channels that a stop would hold at present, and their publish rates, watched for a second: {channels,
+    per_second, rows}.
     """
     names = wanted.names
     _check(caller, names.vhost)
