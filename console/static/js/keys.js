@@ -1,5 +1,5 @@
 /** Single keys, and `g` with a letter. Not while one writes, nor in a dialog. */
-import { useEffect, useRef } from './lib.js';
+import { useLayoutEffect, useRef } from './lib.js';
 import { keysOn } from './preferences.js';
 import { go } from './route.js';
 
@@ -15,7 +15,7 @@ let begun = -Infinity;
 export function useKey(key, act) {
   const newest = useRef(act);
   newest.current = act;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const call = () => newest.current();
     handlers.set(key, [...(handlers.get(key) ?? []), call]);
     return () => handlers.set(key, handlers.get(key).filter((each) => each !== call));

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.console.static.conftest import PRODUCERS
+from penstock.control.passwords import hashed
+from tests.browser import Browser
+from tests.console.static.conftest import PRODUCERS, Scene
 from tests.console.static.console import Console
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -55,6 +57,21 @@ def test_producers_are_stopped_and_started_by_keyboard(console: Console) -> None
     console.check_clean()
 
 
+def test_who_only_watches_cannot_stop_anybody(chromium: Browser, scene: Scene) -> None:
+    scene.broker.call("user_add", name="watch", password_hash=hashed("watch"), tags=["monitoring"])
+    console = Console(chromium, scene.url)
+    console.log_in("watch", "watch")
+    console.wait_for_text(f"{PRODUCERS} held", ".pill")
+    console.go("flow")
+    console.wait("document.querySelector('button.by-hand[aria-disabled=true]')")
+    assert console.page.evaluate("document.querySelector('button.by-hand').title") == "needs tag administrator"
+    console.page.click("button.by-hand")
+    console.press("s")
+    console.go("queues")
+    assert console.page.evaluate("document.querySelectorAll('dialog').length") == 0
+    console.check_clean()
+
+
 def test_keys_lead_to_pages_but_not_while_one_writes(console: Console) -> None:
     console.press("g")
     console.press("q")
@@ -65,5 +82,13 @@ def test_keys_lead_to_pages_but_not_while_one_writes(console: Console) -> None:
     console.wait("document.querySelector('.find input').value === 'gf'")
     assert console.page.evaluate("document.querySelector('main h1').innerText") == "Queues"
     console.press("Escape")
+    console.press("/")
+    console.write(".find input", "orders")
+    console.wait_for_text("1 of", ".grid-foot")
+    console.press("Escape")
+    console.press("j")
+    console.wait("document.activeElement.closest('.grid-row')?.dataset.row === '0'")
+    console.press("Enter")
+    console.wait_for_text("orders", "main h1")
     console.press("?")
     console.wait("document.querySelector('dialog[open] kbd')")

@@ -10,7 +10,7 @@ export function PolicyTrial({ trial }) {
   const others = Object.entries(trial).filter(([name, value]) => name !== 'queues' && hasWeight(value));
   return html`<div class="outcome" aria-live="polite"><strong>Dry run: ${plural(queues.length, 'queue')} would change</strong>
     ${queues.slice(0, MOST).map((queue) => html`<span><span class="name">${shown(queue.name)}</span>
-      <span class="muted"> ${said(queue.before)} → ${said(queue.after)}${rest(queue)}</span></span>`)}
+      <span class="muted"> ${queue.after === undefined ? '' : `${said(queue.before)} → ${said(queue.after)}`}${rest(queue)}</span></span>`)}
     ${queues.length > MOST && html`<span class="muted">and ${queues.length - MOST} more</span>`}
     ${others.map(([name, value]) => html`<span class="muted">${shown(name)}: ${said(value)}</span>`)}
   </div>`;
@@ -27,7 +27,7 @@ function said(value) {
   return Object.entries(value).filter(([, each]) => each !== null).map(([name, each]) => `${shown(name)} ${said(each)}`).join(', ') || 'none';
 }
 
-function rest({ vhost: _vhost, name: _name, before: _before, after: _after, ...more }) {
+function rest({ vhost: _vhost, name: _name, before: _before, after: _after, queue_id: _id, slot: _slot, ...more }) {
   const parts = Object.entries(more).filter(([, value]) => hasWeight(value)).map(([name, value]) => (value === true ? shown(name) : `${shown(name)} ${said(value)}`));
   return parts.length ? `; ${parts.join(', ')}` : '';
 }

@@ -1,7 +1,7 @@
 /** Charts over time: uPlot, behind this one module. */
 import uPlot from '../../vendor/uplot/uplot.js';
 import { html, useEffect, useRef } from '../lib.js';
-import { theme } from '../preferences.js';
+import { isDark, theme } from '../preferences.js';
 
 const LABEL = { width: 92, height: 13 };
 
@@ -13,17 +13,19 @@ export function Chart({ label, at, series, levels = [], shaded, write, height = 
   const plot = useRef();
   const ground = useRef();
   ground.current = shaded;
-  const chosen = theme.use();
-  const shape = `${chosen} ${series.map((each) => each.label)} ${levels.map((each) => [each.label, each.value])}`;
+  theme.use();
+  const shape = `${isDark()} ${series.map((each) => each.label)} ${levels.map((each) => [each.label, each.value])}`;
   const data = [at.map((each) => each / 1000), ...series.map((each) => each.values)];
   useEffect(() => {
-    const options = optionsOf({ series, levels, write, height, group, ground, width: place.current.clientWidth });
-    plot.current = new uPlot(options, data, place.current);
-    const watch = new ResizeObserver(() => plot.current.setSize({ width: place.current.clientWidth, height }));
-    watch.observe(place.current);
+    const element = place.current;
+    const options = optionsOf({ series, levels, write, height, group, ground, width: element.clientWidth });
+    const drawn = new uPlot(options, data, element);
+    plot.current = drawn;
+    const watch = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    watch.observe(element);
     return () => {
       watch.disconnect();
-      plot.current.destroy();
+      drawn.destroy();
     };
   }, [shape, height]);
   useEffect(() => plot.current.setData(data), [at]);

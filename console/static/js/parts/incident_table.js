@@ -28,7 +28,7 @@ function cause(row) {
 }
 
 function victims(row) {
-  const names = [].concat(row.victims ?? []).map((each) => (typeof each === 'object' ? each.user ?? each.connection ?? each.name : each));
+  const names = [...new Set((row.victims ?? []).map((each) => each.user ?? each.connection ?? each))];
   const text = names.slice(0, 2).map(shown).join(', ') + (names.length > 2 ? ` and ${names.length - 2} more` : '');
   return html`<span title=${names.map(shown).join('\n')}>${text}</span>`;
 }

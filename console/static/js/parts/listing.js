@@ -1,7 +1,7 @@
 /** A page with one long list: what is looked for and how it is sorted are in the page's address. */
 import { api } from '../api.js';
 import { useKey } from '../keys.js';
-import { html, useRef } from '../lib.js';
+import { html, useEffect, useRef, useState } from '../lib.js';
 import { choose, route } from '../route.js';
 import { Grid } from './grid.js';
 import { usePages } from './pages_of.js';
@@ -26,15 +26,25 @@ export function ListPage({ title, kind, columns, fields, rowKey, sort: first, ac
 
 /** The field for what is looked for; `/` goes there. */
 export function Find({ name = 'name', label = 'Find' }) {
-  const { query } = route.use();
+  const chosen = route.use().query[name] ?? '';
+  const [text, setText] = useState(chosen);
   const input = useRef();
   const timer = useRef(0);
-  useKey('/', () => input.current.select());
-  const typed = () => {
+  useKey('/', () => {
+    input.current.focus();
+    input.current.select();
+  });
+  useEffect(() => {
+    if (document.activeElement !== input.current) setText(chosen);
+  }, [chosen]);
+  const typed = (event) => {
+    const { value } = event.target;
+    setText(value);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => choose({ [name]: input.current.value }), TYPED_MS);
+    timer.current = setTimeout(() => choose({ [name]: value }), TYPED_MS);
   };
+  useEffect(() => () => clearTimeout(timer.current), []);
   return html`<label class="find"><span class="unseen">${label}</span>
-    <input ref=${input} type="search" placeholder=${`${label} …`} value=${query[name] ?? ''} onInput=${typed} /><kbd aria-hidden="true">/</kbd>
+    <input ref=${input} type="search" placeholder=${`${label} …`} value=${text} onInput=${typed} /><kbd aria-hidden="true">/</kbd>
   </label>`;
 }
