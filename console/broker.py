@@ -37,7 +37,7 @@ REQUESTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The user of a client of the HTTP interface, as an acceptor has found: name and tags. `internal`: one of the node's
+    """The user of a client of the HTTP interface, as an acceptor has found. `internal`: one of the node's
     own users.
     """
 
