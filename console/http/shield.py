@@ -48,7 +48,7 @@ class Shield:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        scope["path"] = _path(scope["raw_path"])
         MutableHeaders(scope=scope)["content-type"] = "application/json"
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server leaves the body out
@@ -103,3 +103,9 @@ class _Body:
         """Raise HttpError if it is too large."""
         if max(self._length, self.received) > BODY_MOST:
             raise HttpError(413, f"the body is larger than {BODY_MOST} bytes")
+
+
+def _path(raw: bytes) -> str:
+    """Return a path as it was sent, without a slash at its end, which RabbitMQ ignores too."""
+    path = raw.decode("ascii", "replace")
+    return path.removesuffix("/") or "/"

@@ -102,10 +102,30 @@ def test_paths_stay_as_they_were_sent_and_bodies_are_json() -> None:
     put, head = scene.seen
     assert (put["path"], put["method"], head["method"]) == ("/api/queues/%2F", "POST", "GET")
     assert (b"content-type", b"application/json") in put["headers"]
-    assert (b"content-type", b"text/csv") in head["headers"]
+    assert (b"content-type", b"application/json") in head["headers"]
 
 
 def test_answers_have_headers_for_browsers() -> None:
     (start, *_) = run(Scene(), 0)
     found = {name.decode(): value.decode() for name, value in start["headers"]}
     assert HEADERS.items() <= found.items() and found["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"/", "/"),
+        (b"/api/queues/%2F/", "/api/queues/%2F"),
+        (b"/api/queues//", "/api/queues/"),
+        (b"/api/queues/caf%C3%A9", "/api/queues/caf%C3%A9"),
+        (b"//", "/"),
+    ],
+)
+def test_paths_stay_encoded_and_lose_a_slash_at_their_end(sent: bytes, expected: str) -> None:
+    async def run() -> str:
+        scene = Scene()
+        scene.ended.set()
+        await scene.send(0, scope(path=sent))
+        return str(scene.seen[0]["path"])
+
+    assert asyncio.run(run()) == expected
