@@ -14,6 +14,7 @@ from console.api.bindings import facts as binding_facts
 from console.api.bindings import of_queue as bindings_of_queue
 from console.api.clients import connection_names, consumer_facts
 from console.api.samples import Sampled, Spans
+from console.api.situations import consumers_of
 from console.api.totals import of_queue
 from console.broker import Broker, Facts
 from console.flow.overshoot import overshoot
@@ -51,8 +52,9 @@ async def one_queue(caller: Called, vhost: Segment, name: Segment, spans: Sample
     queue = _seen(caller, vhost, name)
     broker = caller.broker
     await broker.foreign.refresh()
+    hands = await hands_of(broker, queue)
     consumers = [
-        consumer_facts(broker, each)
+        {**consumer_facts(broker, each), **hands.get((each["connection"], each["channel"], each["tag"]), {})}
         for each in await broker.ask_acceptors("all_consumers")
         if (each["vhost"], each["queue"]) == (vhost, name)
     ]
@@ -101,6 +103,20 @@ def _seen(caller: Caller, vhost: str, name: str) -> Queue:
     if queue is None:
         raise not_found()
     return queue
+
+
+async def hands_of(broker: Broker, queue: Queue) -> dict[tuple[str, int, str], Facts]:
+    """Return how many messages each consumer of a queue has in hand, and the seconds since its last ack, by connection,
+    channel and tag.
+    """
+    found = await consumers_of(broker, {"shard": queue.shard, "id": queue.queue_id})
+    return {
+        (each["whose"]["connection"], each["whose"]["channel"], each["whose"]["tag"]): {
+            name: each[name] for name in ("in_hand", "settled_seconds")
+        }
+        for each in found
+        if each["whose"] is not None
+    }
 
 
 def _tag(consumers: list[Facts], field: str, value: object) -> str | None:

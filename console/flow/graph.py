@@ -36,8 +36,8 @@ class State(StrEnum):
 
 @dataclass(slots=True)
 class Node:
-    """A node: its column, label, and what it says; `count` is the number of channels or consumers that it stands
-    for.
+    """A node: its column, label, and what it says; `count` is the number of channels or consumers that it stands for,
+    `vhost` that of an exchange or a queue.
     """
 
     id: str
@@ -46,6 +46,7 @@ class Node:
     detail: str
     state: State
     count: int = 1
+    vhost: str | None = None
 
 
 class Edge(NamedTuple):
@@ -145,7 +146,12 @@ def _queue_node(id: int, queue: QueueGauge, holds: bool) -> Node:
     depth, stop = queue.ready + queue.unacked, queue.marks.stop_count
     near = State.NEAR if _fullness(queue) >= NEAR else State.FLOWING
     detail = f"{depth} of {stop}" if stop else f"{depth}"
-    return Node(f"queue {id}", "queues", queue.name, detail, State.HELD if holds or queue.saturated else near)
+    state = State.HELD if holds or queue.saturated else near
+    return Node(f"queue {id}", "queues", queue.name, detail, state, vhost=queue.vhost)
+
+
+def _exchange_node(number: int, vhost: str, name: str) -> Node:
+    return Node(f"exchange {number}", "exchanges", name or DEFAULT, vhost, State.FLOWING, vhost=vhost)
 
 
 def _add_producers(
@@ -169,7 +175,7 @@ def _add_producers(
             if key not in exchanges and len(exchanges) >= MOST:
                 continue
             through = exchanges.get(key) or exchanges.setdefault(
-                key, Node(f"exchange {len(exchanges)}", "exchanges", exchange or DEFAULT, group.vhost, State.FLOWING)
+                key, _exchange_node(len(exchanges), group.vhost, exchange)
             )
             lit = group.state if group.state is State.BY_HAND or id in held_queues else State.FLOWING
             made.join(producer.id, through.id, lit)

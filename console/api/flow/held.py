@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from console.api.flow.situations import consumers_of, rates_of, reached
+from console.api.situations import consumers_of, rates_of, reached
 from console.broker import Broker, Facts
 from console.flow.chain import explained, queues_of
 from console.flow.graph import MOST, graph
