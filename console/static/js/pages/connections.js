@@ -1,6 +1,6 @@
 /** Connections and channels, and which of them are held. */
 import { api, change, may, user } from '../api.js';
-import { ago, count, rate, seconds, bytes } from '../format.js';
+import { ago, count, seconds } from '../format.js';
 import { html } from '../lib.js';
 import { live } from '../live.js';
 import { shown } from '../names.js';
@@ -11,8 +11,6 @@ import { Mark } from '../parts/mark.js';
 import { ConnectionLink } from '../parts/names.js';
 import { say } from '../parts/toast.js';
 import { choose, route } from '../route.js';
-
-const kibibytes = (value) => (Number.isFinite(value) ? `${bytes(value)}/s` : '–');
 
 export default function Connections() {
   const { query } = route.use();
@@ -42,13 +40,11 @@ function connectionColumns(held) {
   return [
     { label: '', hidden: 'State', size: '20px', cell: (row) => html`<${Mark} state=${of(row) ? heldState(of(row)) : 'flowing'} />` },
     { label: 'Connection', size: 'minmax(200px, 2fr)', sort: 'name', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.name} />` },
-    { label: 'Throttle', size: 'minmax(120px, 1.6fr)', cell: (row) => throttle(of(row)) },
+    { label: 'Throttle', size: 'minmax(160px, 3fr)', cell: (row) => throttle(of(row)) },
     { label: 'User', size: 'minmax(60px, 0.8fr)', sort: 'user', cell: (row) => shown(row.user) },
     { label: 'Vhost', size: 'minmax(50px, 0.5fr)', sort: 'vhost', phone: false, cell: (row) => shown(row.vhost) },
-    { label: 'Client', size: 'minmax(90px, 1fr)', phone: false, cell: clientOf },
+    { label: 'Client', size: 'minmax(160px, 1.8fr)', phone: false, cell: clientOf },
     { label: 'Channels', size: '72px', sort: 'channels', right: true, phone: false, cell: (row) => count(row.channels) },
-    { label: 'In', size: '84px', sort: 'recv_oct_details.rate', right: true, phone: false, cell: (row) => kibibytes(row.recv_oct_details?.rate) },
-    { label: 'Out', size: '84px', sort: 'send_oct_details.rate', right: true, phone: false, cell: (row) => kibibytes(row.send_oct_details?.rate) },
     { label: 'TLS', size: '40px', phone: false, cell: (row) => (row.ssl ? 'yes' : 'no') },
     { label: 'Since', size: '110px', sort: 'connected_at', right: true, phone: false, cell: (row) => ago(row.connected_at) },
     { label: '', hidden: 'Actions', size: '76px', right: true, phone: false, cell: (row) => html`<${Close} row=${row} />` },
@@ -83,7 +79,5 @@ function channelColumns(held) {
     { label: 'Consumers', size: '84px', sort: 'consumer_count', right: true, phone: false, cell: (row) => count(row.consumer_count) },
     { label: 'Prefetch', size: '72px', sort: 'prefetch_count', right: true, phone: false, cell: (row) => count(row.prefetch_count) },
     { label: 'Unacked', size: '76px', sort: 'messages_unacknowledged', right: true, cell: (row) => count(row.messages_unacknowledged) },
-    { label: 'Unconfirmed', size: '96px', sort: 'messages_unconfirmed', right: true, phone: false, cell: (row) => count(row.messages_unconfirmed) },
-    { label: 'In', size: '76px', sort: 'message_stats.publish_details.rate', right: true, phone: false, cell: (row) => rate(row.message_stats?.publish_details?.rate) },
   ];
 }

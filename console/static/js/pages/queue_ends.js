@@ -15,7 +15,7 @@ export function Consumers({ queue }) {
     { label: 'Connection', cell: (row) => html`<${ConnectionLink} name=${row.channel_details?.connection_name} />` },
     { label: 'User', phone: false, cell: (row) => shown(row.channel_details?.user) },
     { label: 'In hand', right: true, cell: inHand },
-    { label: 'Last ack', right: true, phone: false, cell: (row) => (row.settled_seconds === undefined ? '–' : `${seconds(row.settled_seconds)} ago`) },
+    { label: 'Last ack', right: true, phone: false, cell: (row) => (Number.isFinite(row.settled_seconds) ? `${seconds(row.settled_seconds)} ago` : 'none yet') },
   ];
   return html`<${Panel} title="Consumers" note=${queue.data && count(queue.data.consumers)} of=${queue}>
     ${(data) => html`<${Table} label="Consumers" columns=${columns} rows=${data.consumer_details ?? []}

@@ -1,6 +1,6 @@
 /** The limits of a queue: which hold, where they come from, and others, tried before they are applied. */
 import { api, change, may, post } from '../api.js';
-import { plural } from '../format.js';
+import { bytes, count, plural } from '../format.js';
 import { html, useEffect, useState } from '../lib.js';
 import { shown } from '../names.js';
 import { Act, Dialog, Field } from '../parts/dialog.js';
@@ -26,16 +26,22 @@ export function Limits({ vhost, name }) {
   return html`<${Panel} title="Limits, and where they come from" of=${limits}
       actions=${html`<${Act} label="Change limits …" needs=${needs} act=${() => setOpen(true)} />`}>
       ${(data) => html`<${Table} label="Limits" columns=${columns} rows=${data.settings ?? []} rowKey=${(row) => row.setting} empty="No limit applies." />
-        ${[...(data.shared ?? []), ...(data.bindings ?? [])].map((each) => html`<p class="note below">${shown(textOf(each))}</p>`)}`}<//>
+        ${(data.shared ?? []).map((each) => html`<p class="note below">${shown(sharedText(each))}</p>`)}
+        ${(data.bindings ?? []).map((each) => html`<p class="note below">${shown(bindingText(each))}</p>`)}`}<//>
     ${open && html`<${Change} vhost=${vhost} name=${name} close=${() => setOpen(false)} />`}`;
 }
 
-function textOf(each) {
-  return typeof each === 'string' ? each : each.text ?? Object.entries(each).map((pair) => pair.map(plain).join(' ')).join(', ');
+function sharedText(limit) {
+  const marks = [limit.stop_count && `${count(limit.stop_count)} messages`, limit.stop_bytes && bytes(limit.stop_bytes)];
+  const whose = limit.policy ? `, by policy ${limit.policy}` : '';
+  return `Shares ${limit.limit} (${limit.how}): stops at ${marks.filter(Boolean).join(' or ')}${whose}.`;
 }
 
-function plain(value) {
-  return value !== null && typeof value === 'object' ? JSON.stringify(value) : value;
+function bindingText(binding) {
+  const number = binding.count > 1 ? `${count(binding.count)} bindings` : 'A binding';
+  const maker = binding.made_by ? `, made by ${binding.made_by}` : '';
+  const from = `${number} from exchange ${binding.exchange || '(default)'} to ${binding.leads_to}${maker}`;
+  return binding.stops_producers ? `${from}: may stop the producers there.` : `${from}: does not stop the producers there, ${binding.why}.`;
 }
 
 function Change({ vhost, name, close }) {
