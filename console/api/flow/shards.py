@@ -1,4 +1,4 @@
-"""The node's processes, its shards with their load, and the queues that are moving."""
+"""The node's processes, and its shards with their load."""
 
 from __future__ import annotations
 
@@ -36,22 +36,6 @@ async def processes(caller: Called) -> Response:
     caller.must_monitor()
     reading = caller.broker.reading()
     return answer([_process(caller.broker, reading, process) for process in reading.processes])
-
-
-@router.get("/rebalance")
-async def moves(caller: Called) -> Response:
-    """The moves of queues that are under way."""
-    caller.must_monitor()
-    topology = caller.broker.topology
-    found = []
-    for move in topology.moves.values():
-        queue = topology.queue_by_id(move.queue_id)
-        if queue is not None:
-            facts = {
-                name: getattr(move, name) for name in ("source", "target", "phase", "plan", "since", "count", "size")
-            }
-            found.append({"vhost": queue.vhost, "name": queue.name, **facts})
-    return answer({"placement_version": topology.placement_version, "moves": found})
 
 
 def _process(broker: Broker, reading: Reading, process: Process) -> Facts:

@@ -1,11 +1,11 @@
 /** A queue: its depth over time, who fills it, who drains it, whom it holds. */
-import { api, change, may } from '../api.js';
+import { api, change, may, post } from '../api.js';
 import { bytes, count, plural, rate, seconds, short } from '../format.js';
-import { html } from '../lib.js';
+import { html, useState } from '../lib.js';
 import { live } from '../live.js';
 import { shown } from '../names.js';
 import { Chart } from '../parts/chart.js';
-import { Dialog, Opening } from '../parts/dialog.js';
+import { Dialog, Field, Opening } from '../parts/dialog.js';
 import { DepthBar, measureOf, queueState } from '../parts/depth.js';
 import { HeldTable, toFlow, whoHolds } from '../parts/held.js';
 import { Badge } from '../parts/mark.js';
@@ -30,8 +30,8 @@ export default function Queue({ parts: [vhost, name] }) {
   return html`<header class="page-head"><h1 class="name">${label}</h1>
       ${queue.data && html`<${Badge} state=${queueState(queue.data)} />`}
       <span class="muted">in ${shown(vhost)}</span>
-      <div class="actions"><${Opening} label="Stop its producers …" kind="by-hand" needs=${may('administrator') ? '' : 'administrator'}
-        dialog=${(close) => html`<${StopDialog} given=${{ vhost, queue: name }} close=${close} />`} /><${Purge} ...${{ path, label, queue: queue.data }} /><${Delete} ...${{ path, label, queue: queue.data }} /></div>
+      <div class="actions"><${Opening} label="Stop its producers …" kind="by-hand" needs=${may('policymaker') ? '' : 'policymaker'}
+        dialog=${(close) => html`<${StopDialog} given=${{ vhost, queue: name }} close=${close} />`} /><${Move} ...${{ path, label, queue: queue.data }} /><${Purge} ...${{ path, label, queue: queue.data }} /><${Delete} ...${{ path, label, queue: queue.data }} /></div>
     </header>
     <${Panel} title="Now" of=${queue}>${(data) => html`<${Facts} queue=${data} />`}<//>
     <div class="columns">
@@ -94,6 +94,23 @@ function Rates({ history }) {
     { label: 'acked', values: history.ack, color: '--muted', dash: [4, 4] },
   ].filter((each) => each.values);
   return html`<${Chart} label="Messages a second" at=${history.at} series=${series} write=${rate} height=${260} group="queue" />`;
+}
+
+function Move({ path, label, queue }) {
+  const [shard, setShard] = useState('');
+  const shards = usePoll(may('administrator') ? '/api/shards' : null, 10);
+  const others = (shards.data ?? []).map((each) => each.shard).filter((each) => each !== queue?.flow?.shard);
+  const target = shard === '' ? others[0] : Number(shard);
+  const act = async () => {
+    await post(`${path}/move`, { shard: target });
+    say(`Moved ${label} to shard ${target}.`);
+  };
+  const needs = may('administrator') ? '' : 'administrator';
+  return others.length === 0 ? null : html`<${Opening} label="Move …" needs=${needs} dialog=${(close) => html`<${Dialog} title=${`Move ${label}`}
+    close=${close} act=${act} label=${`Move ${label} to shard ${target}`}>
+    <${Field} label="To shard"><select value=${target} onChange=${(event) => setShard(event.target.value)}>
+      ${others.map((each) => html`<option value=${each}>${each}</option>`)}</select><//>
+    <p>${plural(queue?.messages ?? 0, 'message')} go along while the queue is in use: producers and consumers wait for a moment, nothing is lost or reordered.</p><//>`} />`;
 }
 
 function Purge({ path, label, queue }) {
