@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from console.http.access import Called
 from console.http.answers import answer
-from console.http.errors import HttpError
+from console.http.errors import HttpError, not_found
 from console.http.segments import Segment
 
 router = APIRouter(prefix="/api", tags=["shards"])
@@ -46,6 +46,8 @@ async def move(caller: Called, vhost: Segment, name: Segment, wanted: Move) -> R
     """
     caller.must_administer()
     caller.must_see(vhost)
+    if caller.broker.topology.queue(vhost, name) is None:
+        raise not_found()
     found = await caller.administer(
         "queue_move", vhost=vhost, name=name, shard=wanted.shard, placement_version=None, plan=None
     )

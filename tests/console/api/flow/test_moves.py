@@ -30,7 +30,7 @@ def test_a_queue_is_moved_with_its_messages(node: HttpBroker) -> None:
 
 @pytest.mark.parametrize(
     ("queue", "content", "status"),
-    [("nowhere", {"shard": 0}, 404), ("moving-not", {"shard": 99}, 400), ("moving-not", {"shard": -1}, 400)],
+    [("nowhere", {"shard": 0}, 404), ("moving-not", {"shard": 99}, 409), ("moving-not", {"shard": -1}, 400)],
 )
 def test_a_move_that_cannot_be_is_refused(node: HttpBroker, queue: str, content: object, status: int) -> None:
     with Client.connect(node.address) as client:
