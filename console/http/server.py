@@ -102,6 +102,8 @@ class HttpServer:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
+            if self._certificate is None and len(self._arriving) >= self._connections // 2:
+                return  # without a handshake they arrive at once: the next ones wait in the kernel until then
             try:
                 accepted, _address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
