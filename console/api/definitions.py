@@ -60,9 +60,13 @@ async def _exported(caller: Caller, vhost: str | None, download: str) -> Respons
         found = {name: found[name] for name in OF_A_VHOST}
     response = answer({"rabbit_version": COMPATIBLE, **found})
     if download:
-        name = "".join(character for character in download if character.isascii() and character not in '"\\\r\n')
-        response.headers["content-disposition"] = f'attachment; filename="{name}"'
+        response.headers["content-disposition"] = f'attachment; filename="{_file_name(download)}"'
     return response
+
+
+def _file_name(wanted: str) -> str:
+    """Return a name fit for a header: without characters that are invisible, not ASCII, or end a quoted text."""
+    return "".join(each for each in wanted if each.isascii() and each.isprintable() and each not in '"\\')
 
 
 async def _imported(caller: Caller, vhost: str | None, document: dict[str, Any]) -> Response:

@@ -33,8 +33,10 @@ def test_definitions_go_into_one_vhost(api: Api, vhost: str) -> None:
     assert api.status("POST", "definitions/nowhere", {}) == 404
 
 
-def test_a_file_of_definitions_has_a_name(api: Api) -> None:
-    answer = api.call("GET", 'definitions?download=a"b.json')
+@pytest.mark.parametrize("name", ['a"b.json', "a%0Cb.json", "a%0D%0Ab.json", "a%C3%A9b.json", "a%00b.json", "ab.json"])
+def test_a_file_of_definitions_has_a_name_fit_for_a_header(api: Api, name: str) -> None:
+    answer = api.call("GET", f"definitions?download={name}")
+    assert answer.status_code == 200
     assert answer.headers["content-disposition"] == 'attachment; filename="ab.json"'
 
 
