@@ -120,7 +120,10 @@ class Reader:
 
 def test_the_first_hour(tmp_path: Path) -> None:
     (tmp_path / "reader").mkdir()
-    with Broker(tmp_path) as broker, Reader(tmp_path / "reader", broker) as reader:
+    with (
+        Broker(tmp_path, "http.port=0", "http.metrics_port=0") as broker,
+        Reader(tmp_path / "reader", broker) as reader,
+    ):
         for language, text in blocks():
             if language == "python":
                 reader.save(text)

@@ -11,7 +11,7 @@ from penstock.control.control import Kind, Refusal
 def test_each_kind_of_refusal_has_a_status() -> None:
     assert set(STATUS_OF_REFUSAL) == set(get_args(Kind))
     error = of_refusal(Refusal("not_found", "there is no queue 'q'"))
-    assert (error.status, error.body) == (404, {"error": "Object Not Found", "reason": "there is no queue 'q'"})
+    assert (error.status, error.body) == (404, {"error": "not_found", "reason": "there is no queue 'q'"})
 
 
 def test_errors_say_what_they_are() -> None:
