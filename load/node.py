@@ -14,8 +14,8 @@ from load.target import Target
 from penstock.memory.gauges import Gauges
 
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
-PLAIN = ("--set", "plain=true", "--set", "http.port=0", "--set", "http.metrics_port=0")
-"""Loads do without TLS, whatever the environment says of other nodes, and leave the ports of HTTP to others."""
+PLAIN = ("--set", "plain=true", "--set", "http.enabled=false")
+"""Loads do without TLS and HTTP, whatever the environment says of other nodes."""
 START_SECONDS = 900.0
 STOP_SECONDS = 60.0
 POINTER_FILE = "running.json"
