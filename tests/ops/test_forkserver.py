@@ -43,7 +43,7 @@ first = fork_first() if sys.argv[3] == "forked" else None
 runtime = Path(sys.argv[1])
 process.record_parent(runtime)
 process.adopt_orphans()
-forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, [0], first)
+forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, {"acceptor": [0]}, first)
 
 def begin():
     forks.start(time.monotonic())
