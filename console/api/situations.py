@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from console.broker import Broker, Facts
-from console.flow.chain import Situation, queues_of
+from console.flow.chain import Situation, by_acceptor, queues_of, with_owners
 from console.flow.rates import rates
 
 QUEUES_MOST = 100
@@ -39,15 +39,10 @@ async def consumers_of(broker: Broker, cause: Facts) -> list[Facts]:
     if cause["shard"] is None:
         return []
     found: list[Facts] = await broker.ask("shard", cause["shard"], "consumers", id=cause["id"])
-    by_acceptor: dict[int, list[int]] = {}
-    for consumer in found:
-        if consumer["acceptor"] is not None:
-            by_acceptor.setdefault(consumer["acceptor"], []).append(consumer["id"])
     answers = await asyncio.gather(
-        *(broker.ask("acceptor", index, "consumers", ids=ids) for index, ids in by_acceptor.items())
+        *(broker.ask("acceptor", index, "consumers", ids=ids) for index, ids in by_acceptor(found).items())
     )
-    whose = {consumer["id"]: consumer for answer in answers for consumer in answer}
-    return [{**consumer, "whose": whose.get(consumer["id"])} for consumer in found]
+    return with_owners(found, answers)
 
 
 def rates_of(broker: Broker, id: int) -> Facts | None:

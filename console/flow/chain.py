@@ -42,6 +42,21 @@ def queues_of(channels: Iterable[Facts]) -> dict[int, Facts]:
     return {cause["id"]: cause for cause in causes if cause["kind"] == "queue"}
 
 
+def by_acceptor(consumers: Iterable[Facts]) -> dict[int, list[int]]:
+    """Return the ids of a shard's consumers by the acceptors that know whose they are."""
+    ids: dict[int, list[int]] = {}
+    for consumer in consumers:
+        if consumer["acceptor"] is not None:
+            ids.setdefault(consumer["acceptor"], []).append(consumer["id"])
+    return ids
+
+
+def with_owners(consumers: Iterable[Facts], answers: Iterable[list[Facts]]) -> list[Facts]:
+    """Return a shard's consumers, each with `whose`: the facts that the acceptors have answered about it, or None."""
+    whose = {each["id"]: each for answer in answers for each in answer}
+    return [{**consumer, "whose": whose.get(consumer["id"])} for consumer in consumers]
+
+
 def on_rung(rung: Facts) -> str:
     """Describe the rung of its ladder that a channel is on."""
     words = f"on rung {rung['name']} for {shown(rung['seconds'])}"

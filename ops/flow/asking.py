@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from console.flow.chain import Situation, queues_of
+from console.flow.chain import Situation, by_acceptor, queues_of, with_owners
 from console.flow.rates import rates
 from ops.administration.processes import Facts, Processes
 
@@ -53,10 +53,5 @@ def situation(processes: Processes) -> Situation:
 def _consumers(processes: Processes, cause: Facts) -> list[Facts]:
     """Return the consumers of a queue, with the facts that acceptors have of them."""
     found = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
-    by_acceptor: dict[int, list[int]] = {}
-    for consumer in found:
-        if consumer["acceptor"] is not None:
-            by_acceptor.setdefault(consumer["acceptor"], []).append(consumer["id"])
-    answers = (processes.ask("acceptor", index, "consumers", ids=ids) for index, ids in by_acceptor.items())
-    whose = {consumer["id"]: consumer for answer in answers for consumer in answer}
-    return [{**consumer, "whose": whose.get(consumer["id"])} for consumer in found]
+    answers = (processes.ask("acceptor", index, "consumers", ids=ids) for index, ids in by_acceptor(found).items())
+    return with_owners(found, answers)
