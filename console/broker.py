@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from console.foreign import ForeignArguments
@@ -78,6 +78,22 @@ class Broker:
         queue = self.topology.queue_by_id(id)
         gauge = None if queue is None else self.gauges.queue_read(queue.slot)
         return gauge if gauge is not None and gauge.queue_id == id else None
+
+    def marks(self, id: int) -> Facts | None:
+        """Return the depth of a queue against its marks, in messages; None if there is no such queue at present."""
+        gauge = self.gauge(id)
+        if gauge is None:
+            return None
+        return {
+            "depth": gauge.ready + gauge.unacked,
+            "stop": gauge.marks.stop_count,
+            "resume": gauge.marks.resume_count,
+            "saturated": gauge.saturated,
+        }
+
+    def stops(self) -> list[Facts]:
+        """Return the stops by hand, as the router shows them (`router.commands.stops`)."""
+        return [clock.as_wall(asdict(stop), "since", "until") for stop in self.topology.stops.values()]
 
     def tick(self) -> None:
         """Take samples, if somebody looks; called once a second."""

@@ -14,7 +14,6 @@ from console.broker import Broker, Facts
 from console.flow.chain import queues_of
 from console.flow.feed import Event, Feed
 from penstock.control.control import Refusal
-from penstock.node import clock
 from penstock.node.logs import get_logger
 
 log = get_logger()
@@ -115,37 +114,14 @@ class Watch:
         broker.sampler.wake()
         held = await broker.held()
         queues = [facts for cause in queues_of(held).values() if (facts := _queue(broker, cause)) is not None]
-        events = self._feed.update(self._describe(held), queues, _stops(broker), _milliseconds())
+        events = self._feed.update(self._describe(held), queues, broker.stops(), _milliseconds())
         for follower in self._followers:
             follower.give(events)
 
 
 def _queue(broker: Broker, cause: Facts) -> Facts | None:
-    gauge = broker.gauge(cause["id"])
-    if gauge is None:
-        return None
-    return {
-        "vhost": cause["vhost"],
-        "name": cause["name"],
-        "depth": gauge.ready + gauge.unacked,
-        "stop": gauge.marks.stop_count,
-        "resume": gauge.marks.resume_count,
-        "saturated": gauge.saturated,
-    }
-
-
-def _stops(broker: Broker) -> list[Facts]:
-    """Return the stops by hand, their times in seconds since 1970."""
-    ahead = clock.wall_ahead_us() / 1e6
-    names = ("number", "vhost", "exchange", "key", "queue", "user", "connection", "author", "reason")
-    return [
-        {
-            **{name: getattr(stop, name) for name in names},
-            "since": round(stop.since + ahead, 3),
-            "until": None if stop.until is None else round(stop.until + ahead, 3),
-        }
-        for stop in broker.topology.stops.values()
-    ]
+    marks = broker.marks(cause["id"])
+    return None if marks is None else {"vhost": cause["vhost"], "name": cause["name"], **marks}
 
 
 def _milliseconds() -> int:

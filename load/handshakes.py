@@ -14,7 +14,6 @@ import os
 import selectors
 import socket
 import ssl
-import statistics
 import struct
 import threading
 import time
@@ -28,6 +27,7 @@ import typer
 from pika.exceptions import AMQPError
 
 from load import pump, wire
+from load.courses import heading, row
 from load.latency import Pace
 from load.processes import allow_open_files
 from load.target import Target
@@ -185,13 +185,6 @@ COLUMNS: Final = {
 """The titles of the table, by figure."""
 
 
-def row(name: str, course: str, results: list[dict[str, dict[str, float]]]) -> str:
-    """Return a row of the table: the medians of the runs of a broker, without a storm or in one."""
-    runs = [result[course] for result in results]
-    cells = [f"{statistics.median(run[figure] for run in runs):.5g}" if figure in runs[0] else "" for figure in COLUMNS]
-    return "".join((name.ljust(4), course.ljust(8), *(cell.rjust(12) for cell in cells)))
-
-
 def target_of(url: str, authority: Path | None) -> Target:
     """Return the broker of a URL. ValueError unless it has TLS and is on this machine, by address."""
     target = Target.parse(url, authority)
@@ -232,10 +225,10 @@ def handshakes(
     except (ValueError, OSError, EOFError, AMQPError) as error:
         typer.echo(f"handshakes: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo("".join((" " * 12, *(title.rjust(12) for title in COLUMNS.values()))))
+    typer.echo(heading(COLUMNS))
     for name in targets:
         for course in ("without", "storm"):
-            typer.echo(row(name, course, results[name]))
+            typer.echo(row(COLUMNS, name, course, results[name]))
     if json_file is not None:
         json_file.write_text(json.dumps(results, indent=1))
 

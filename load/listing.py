@@ -22,6 +22,7 @@ import urllib3
 from pika.exceptions import AMQPError
 
 from load import pump, wire
+from load.courses import heading, row
 from load.latency import Pace
 from load.session import Session
 from load.target import Target
@@ -122,13 +123,6 @@ COLUMNS: Final = {
 """The titles of the table, by figure."""
 
 
-def row(name: str, course: str, results: list[dict[str, dict[str, float]]]) -> str:
-    """Return a row of the table: the medians of the runs of a broker."""
-    runs = [result[course] for result in results]
-    cells = [f"{statistics.median(run[figure] for run in runs):.5g}" if figure in runs[0] else "" for figure in COLUMNS]
-    return "".join((name.ljust(4), course.ljust(8), *(cell.rjust(12) for cell in cells)))
-
-
 def listing(
     a: Annotated[str, typer.Option(help="URL of broker A, amqp://")],
     a_api: Annotated[str, typer.Option(help="URL of its management API, http://")],
@@ -155,10 +149,10 @@ def listing(
     except (ValueError, OSError, EOFError, AMQPError) as error:
         typer.echo(f"listing: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo("".join((" " * 12, *(title.rjust(12) for title in COLUMNS.values()))))
+    typer.echo(heading(COLUMNS))
     for name in places:
         for course in ("without", "listed"):
-            typer.echo(row(name, course, results[name]))
+            typer.echo(row(COLUMNS, name, course, results[name]))
     if json_file is not None:
         json_file.write_text(json.dumps(results, indent=1))
 

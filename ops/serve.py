@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -76,10 +77,7 @@ def serve(
         plain = [(settings.host, settings.port)] if settings.plain else []
         places = [*plain, *((one.host, one.port) for one in settings.listeners.values())]
         ports = [stack.enter_context(bound(host, port)) for host, port in places]
-        http_ports = {name: stack.enter_context(bound(*place)) for name, place in settings.http.places.items()}
-        for port in http_ports.values():
-            reuse(port)
-            port.listen(HTTP_BACKLOG)  # clients wait for the console, which starts last, or anew
+        http_ports = {name: stack.enter_context(_listening(*place)) for name, place in settings.http.places.items()}
         runtime = stack.enter_context(runtime_directory())
         epoch = clock.wall_us()
         path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
@@ -108,6 +106,15 @@ def serve(
         manager.report_stopping()
         audit.record(None, "stop", {}, "done")
         log.info("stopping")
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket of the HTTP interface. It listens: clients wait for the console, which starts last, or anew."""
+    with bound(host, port) as http_port:
+        reuse(http_port)
+        http_port.listen(HTTP_BACKLOG)
+        yield http_port
 
 
 def _check_certificate(settings: Settings) -> None:

@@ -81,14 +81,19 @@ class Feed:
             if self._queues.get(name) != queue:
                 self._add("queue", queue["vhost"], queue, at)
         self._queues = now_queues
-        if self._stops != stops:
-            self._stops = stops
+        if _numbers(self._stops) != _numbers(stops):
             self._add("stop", None, {"stops": stops}, at)
+        self._stops = stops
         return [event for event in self._kept if event.seq > before]
 
     def _add(self, kind: str, vhost: str | None, facts: Facts, at: int) -> None:
         self.seq += 1
         self._kept.append(Event(self.seq, kind, vhost, {"seq": self.seq, "at": at, **facts}))
+
+
+def _numbers(stops: list[Facts]) -> list[int]:
+    """Return the numbers of stops: one that replaces another has a new number, and nothing else of a stop changes."""
+    return [stop["number"] for stop in stops]
 
 
 def _lasting(channel: Facts) -> Facts:

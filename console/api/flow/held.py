@@ -61,17 +61,9 @@ def with_rates(broker: Broker, channels: Iterable[Facts]) -> list[Facts]:
             more: Facts = {}
             if cause["kind"] == "queue":
                 rates = rates_of(broker, cause["id"]) or {}
-                more = {name: rates.get(name) for name in RATES} | marks_of(broker, cause["id"])
+                more = {name: rates.get(name) for name in RATES} | (broker.marks(cause["id"]) or {})
             elif cause.get("until") is not None:
                 more = {"resumes_in": round(max(cause["until"] - now, 0.0), 1)}
             causes.append({**cause, **more})
         found.append({**channel, "causes": causes})
     return found
-
-
-def marks_of(broker: Broker, id: int) -> Facts:
-    """Return the depth of a queue, and its marks, in messages."""
-    gauge = broker.gauge(id)
-    if gauge is None:
-        return {}
-    return {"depth": gauge.ready + gauge.unacked, "stop": gauge.marks.stop_count, "resume": gauge.marks.resume_count}

@@ -56,7 +56,7 @@ class Stop(Scope):
 @router.get("")
 async def stops(caller: Called, wanted: Listed) -> Response:
     """The stops in force that concern vhosts which the user sees."""
-    found = await caller.broker.administer("flow_stops")
+    found = caller.broker.stops()
     return listed([each for each in found if each["vhost"] is None or caller.sees(each["vhost"])], wanted)
 
 

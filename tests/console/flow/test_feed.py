@@ -94,9 +94,13 @@ def test_time_that_passes_is_no_event() -> None:
     assert [event.kind for event in feed.update([channel(1, "park", 1.0)], [], [], 1)] == ["held"]
     assert feed.update([channel(1, "park", 2.0)], [], [], 2) == []
     assert [event.kind for event in feed.update([channel(1, "pause", 3.0)], [], [], 3)] == ["held"]
-    (released,) = feed.update([], [], [], 4)
+    (made,) = feed.update([channel(1, "pause", 3.0)], [], [{"number": 1, "since": 1.000001}], 3)
+    assert made.kind == "stop"
+    assert feed.update([channel(1, "pause", 3.0)], [], [{"number": 1, "since": 1.000002}], 3) == []
+    (released, lifted) = feed.update([], [], [], 4)
+    assert lifted.kind == "stop" and lifted.facts["stops"] == []
     assert released.facts == {
-        "seq": 3, "at": 4, "connection": "0.1.1", "channel": 1, "vhost": "/", "user": "u", "held_seconds": 3.0,
+        "seq": 4, "at": 4, "connection": "0.1.1", "channel": 1, "vhost": "/", "user": "u", "held_seconds": 3.0,
     }  # fmt: skip
 
 
