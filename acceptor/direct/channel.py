@@ -79,7 +79,7 @@ class DirectChannel(Channel):
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is known what has become of the publish."""
+        """Whether the fate of the publish is known."""
         return self.confirm is not None or self.error is not None
 
     def outcome_within(self, seconds: float, resume: Callable[[Any], None]) -> None:

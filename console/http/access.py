@@ -30,7 +30,7 @@ CHALLENGE = {"WWW-Authenticate": 'Basic realm="penstock"'}
 
 
 async def caller(request: Request) -> Caller:
-    """Return who sends a request. HttpError if that is nobody who may."""
+    """Return the user of a request. HttpError if there is none with a right to the interface."""
     if request.method not in SAFE and not is_own(request):
         raise HttpError(403, "the request comes from another site")
     broker: Broker = request.app.state.broker

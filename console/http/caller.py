@@ -53,7 +53,7 @@ class Caller:
         return self.broker.topology.users.permission(self.user, vhost) is not None
 
     def sees(self, vhost: str) -> bool:
-        """Whether it may see what is in a vhost."""
+        """Whether it may see the contents of a vhost."""
         return self.monitors or self.opens(vhost)
 
     def vhosts(self) -> list[str]:

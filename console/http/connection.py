@@ -57,7 +57,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer to what is no HTTP; hang up if it comes while another answer is due."""
+        """Answer input that is no HTTP; hang up if it comes while another answer is due."""
         if self.waits_for_client and self.conn.our_state in ANSWERS:
             super().send_400_response(msg)
         else:

@@ -37,7 +37,7 @@ class Scope(BaseModel):
 
     @property
     def names(self) -> Selector:
-        """What is given. HttpError if that is nothing and `all` does not say so, or both."""
+        """The given names. HttpError for none without `all`, and for some with it."""
         names = self.model_dump(exclude={"all", "reason", "seconds"})
         if self.all == any(name is not None for name in names.values()):
             raise HttpError(400, "give all, or any of vhost, exchange, key, queue, user and connection")
