@@ -291,6 +291,7 @@ class AcceptorCore:
                 link.replied(operation.request, operation.result, operation.error, parts)
             case to_acceptor.Flow():
                 self.gates.on_broadcast(operation.queue, operation.epoch)
+                self.holding.delays.measure(operation.saturated, operation.moment)
             case to_acceptor.MostWaiters():
                 self.gates.parts.on_most_waiters(operation)
             case to_acceptor.Room():
@@ -445,6 +446,14 @@ class AcceptorCore:
             state.counters.published, self.delivery.delivered_total, state.counters.confirmed, state.turns,
             holding.notifier.ignoring,
             *[*holding.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
+        )  # fmt: skip
+
+    def write_flow_sums(self) -> None:
+        """Write the sums of flow control into the gauges."""
+        delays, ledger = self.holding.delays, self.holding.books.ledger
+        self.state.gauges.flow_write(
+            "acceptor", self.state.index, ledger.held_us(self.state.now), self.budgets.accounts.kept,
+            delays.stop.words(), delays.resume.words(),
         )  # fmt: skip
 
     def shut_down(self) -> None:

@@ -27,6 +27,7 @@ from acceptor.logins.backend import AuthError
 from acceptor.logins.backends import import_libraries
 from acceptor.logins.known_passwords import KnownPasswords
 from acceptor.logins.threads import Threads
+from acceptor.measures import Measures
 from acceptor.sockets.client_protocol import ClientProtocol
 from acceptor.sockets.listener import Neighbours
 from acceptor.sockets.listeners import Listeners
@@ -50,7 +51,6 @@ from penstock.node import clock, collector, logs
 from penstock.node.failures import Chores
 from penstock.node.node import Node
 from penstock.process import process
-from penstock.process.process_memory import IdleMemory
 from penstock.process.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
 from penstock.tls.errors import TlsError
@@ -77,6 +77,7 @@ class Acceptor:
         self.state = self.core.state
         self.set_clock()
         self.state.flush = self.flush
+        self.core.holding.delays.clock = clock.now_us
         self.telemetry = Writer.of(node, "acceptor", index, incarnation)
         if self.telemetry is not None:
             self.state.record = self.telemetry.put
@@ -101,7 +102,7 @@ class Acceptor:
             self.sockets, node.settings.listeners, descriptors,
             lambda: neighbours.have_fewer_than(len(self.sockets.protocols)),
         )  # fmt: skip
-        self.idle_memory = IdleMemory(node.settings.memory.process_limit)
+        self.measures = Measures(loop, self.core, node.settings.memory.process_limit)
         self.ending: Ending | None = None
         self.all_safe = asyncio.Event()
         self.context: zmq.Context[Any] = zmq.Context()
@@ -123,7 +124,7 @@ class Acceptor:
         )  # fmt: skip
         self.ticks = Chores(
             loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.meet_shards, self.accept_clients,
-            self.give_back_memory, self.flow_files.write_due, self.flow_files.keep_accounts,
+            self.measures.measure, self.flow_files.write_due, self.flow_files.keep_accounts,
             self.listeners.tick, CertificateEvents(self.core, self.listeners.expiring).publish, self.finish_turn,
         )  # fmt: skip
 
@@ -298,10 +299,6 @@ class Acceptor:
         self.read_clock()
         began = clock.loop_began()
         self.state.origin = ClockOrigin(wall=began + clock.wall_ahead_us() / 1e6, node=began)
-
-    def give_back_memory(self) -> None:
-        """Give idle memory back to the system."""
-        self.idle_memory.give_back(self.core.parked_in_memory())
 
     def notice_hang_ups(self) -> None:
         """Process the events of paused sockets."""

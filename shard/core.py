@@ -342,7 +342,7 @@ class ShardCore:
         """Send Flow to all acceptors."""
         for link in self.state.links.values():
             if link.is_acceptor:
-                link.turn.add(to_acceptor.Flow(id, saturated, epoch))
+                link.turn.add(to_acceptor.Flow(id, saturated, epoch, self.state.now))
 
     # Operations of acceptors
 

@@ -89,6 +89,10 @@ class AcceptorState:
         """Return `now` in microseconds since 1970."""
         return int(self.wall() * 1_000_000)
 
+    def node_us(self) -> int:
+        """Return `now` in microseconds of the node's clock."""
+        return int((self.now + self.origin.node) * 1_000_000)
+
     def behind(self) -> bool:
         """Whether the replica lacks changes of the topology; nothing may be routed by it then."""
         behind: bool = self.gauges.topology_version() > self.topology.version

@@ -8,6 +8,7 @@ from acceptor.holding import channel_flow
 from acceptor.holding.books import Books
 from acceptor.holding.drip import Drip
 from acceptor.holding.escalation import Escalations
+from acceptor.holding.flow_delays import FlowDelays
 from acceptor.holding.holds import Holds
 from acceptor.holding.last_resort import LastResort
 from acceptor.holding.notifier import Notifier
@@ -35,6 +36,7 @@ class Holding:
         self.drip = Drip(parking_bytes, self.last_resort)
         self.parking = Parking(parking_bytes, quotas, self.escalations, self.books, self.drip)
         self.notifier = Notifier(self.books)
+        self.delays = FlowDelays(acceptor.node_us)
         self.holds = Holds(user_terms, self.escalations, self.books, self.notifier, self.parking)
 
     def begins_to_settle(self, connection: ConnectionState) -> None:

@@ -21,6 +21,7 @@ from acceptor.gates.pools import itself
 from acceptor.holding.observer import HoldObserver
 from penstock.flow.flow_events import INCIDENT_SECONDS
 from penstock.flow.short_stops import VICTIMS, ShortStops
+from penstock.memory.records import HELD_KINDS
 
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
@@ -124,6 +125,7 @@ class Ledger(HoldObserver):
         self.accounts: dict[str, dict[Key, list[float]]] = {kind: {} for kind in KINDS}
         self.open: dict[Gate, Incident] = {}
         self.since: dict[ChannelState, tuple[Gate, float]] = {}
+        self.by_kind = {kind: Held() for kind in HELD_KINDS}
         self.records: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
 
@@ -136,6 +138,7 @@ class Ledger(HoldObserver):
         if incident is None:
             incident = self.open[gate] = Incident(hold.cause, now)
         incident.begins(channel.connection, now)
+        self.by_kind[incident.cause.kind].holds(now)
 
     def released(self, channel: ChannelState, hold: Hold, now: float) -> None:
         """Nothing holds a channel any more."""
@@ -156,6 +159,7 @@ class Ledger(HoldObserver):
         for kind, key in _keys(channel, incident.cause):
             self.enter(kind, key, now - since)
         incident.ends(channel.connection, since, now)
+        self.by_kind[incident.cause.kind].lets_go(since, now)
         if not incident.holding:
             del self.open[gate]
             if now - incident.begun >= INCIDENT_SECONDS:
@@ -187,6 +191,10 @@ class Ledger(HoldObserver):
             {"by": kind, "vhost": vhost, "name": name, "seconds": round(seconds, 3), "stops": int(stops)}
             for (kind, vhost, name), (seconds, stops) in found.items()
         ]
+
+    def held_us(self, now: float) -> list[int]:
+        """Return how long channels were held for each of `HELD_KINDS`, all of them added up, in microseconds."""
+        return [max(int(self.by_kind[kind].seconds(now) * 1e6), 0) for kind in HELD_KINDS]
 
     def kept(self, now: float) -> list[dict[str, Any]]:
         """Return the largest `KEPT_MOST` accounts of each kind but connections as `report` does, the rest summed up."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from itertools import accumulate
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -13,9 +14,14 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from console.metrics import own, rabbitmq
 from console.metrics.family import Family, Kind
 from console.metrics.reading import Reading
+from penstock.memory.records import DELAY_BOUNDS_US
 from penstock.text.utf8 import readable
 
-MADE = {Kind.GAUGE: GaugeMetricFamily, Kind.COUNTER: CounterMetricFamily}
+BOUNDS = (*(str(bound / 1e6) for bound in DELAY_BOUNDS_US), "+Inf")
+MADE: dict[Kind, Callable[..., GaugeMetricFamily | CounterMetricFamily]] = {
+    Kind.GAUGE: GaugeMetricFamily,
+    Kind.COUNTER: CounterMetricFamily,
+}
 
 
 class Chosen(Enum):
@@ -50,7 +56,22 @@ class _Families(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for family in self._chosen:
-            metric = MADE[family.kind](family.name, family.meaning, labels=family.labels)
-            for labels, value in family.samples(self._reading):
-                metric.add_metric(readable(list(labels)), float(value))
-            yield metric
+            yield _histogram(family, self._reading) if family.kind is Kind.HISTOGRAM else _metric(family, self._reading)
+
+
+def _metric(family: Family, reading: Reading) -> Metric:
+    metric = MADE[family.kind](family.name, family.meaning, labels=family.labels)
+    for labels, value in family.samples(reading):
+        assert not isinstance(value, Sequence)
+        metric.add_metric(readable(list(labels)), float(value))
+    return metric
+
+
+def _histogram(family: Family, reading: Reading) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.meaning, labels=family.labels)
+    for labels, delays in family.samples(reading):
+        assert isinstance(delays, Sequence)
+        *counts, sum_us = delays
+        buckets = list(zip(BOUNDS, accumulate(counts), strict=True))
+        metric.add_metric(readable(list(labels)), buckets, sum_us / 1e6)
+    return metric

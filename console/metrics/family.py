@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from console.metrics.reading import Reading
 from penstock.memory.gauges import QueueGauge
 
-Sample = tuple[tuple[str, ...], float]
-"""The values of the labels, in order, and the value."""
+Sample = tuple[tuple[str, ...], float | Sequence[int]]
+"""The values of the labels, in order, and the value; of a histogram, delays as `FlowSums` has them."""
 QUEUE = ("vhost", "queue")
 """The labels of a queue."""
 
@@ -20,6 +20,7 @@ class Kind(StrEnum):
 
     GAUGE = "gauge"
     COUNTER = "counter"
+    HISTOGRAM = "histogram"
 
 
 class Family(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 
 from console.metrics.family import QUEUE, Family, Kind, Sample, gauge, of_queues
 from console.metrics.reading import Reading
 from penstock.limits.watermarks import Marks
-from penstock.memory.gauges import READY, Counters, Measures, QueueGauge
+from penstock.memory.gauges import READY, Counters, FlowSums, Measures, QueueGauge
+from penstock.memory.records import HELD_KINDS
 
 ACCEPTOR = ("acceptor",)
 SHARD = ("shard",)
@@ -35,10 +36,30 @@ def _of_shards(value: Callable[[Measures], float]) -> Callable[[Reading], Iterat
     return lambda reading: (((str(index),), value(each)) for index, each in reading.measures.items())
 
 
+def _of_acceptor_measures(value: Callable[[Measures], float]) -> Callable[[Reading], Iterator[Sample]]:
+    return lambda reading: (((str(index),), value(each)) for index, each in reading.acceptor_measures.items())
+
+
 def _in_flight(reading: Reading) -> Iterator[Sample]:
     for acceptor in range(reading.gauges.acceptors):
         for shard in reading.shards:
             yield (str(acceptor), str(shard)), reading.gauges.pair_in_flight(acceptor, shard)
+
+
+def _held_seconds(reading: Reading) -> Iterator[Sample]:
+    for index, each in reading.flow.items():
+        for kind, held_us in zip(HELD_KINDS, each.held_us, strict=True):
+            yield (str(index), kind), held_us * MICROSECOND
+
+
+def _charged(reading: Reading) -> Iterator[Sample]:
+    for index, each in reading.flow.items():
+        yield (str(index), "parked"), reading.counters[index].parked_bytes
+        yield (str(index), "unread_or_unfinished"), each.charged_bytes
+
+
+def _of_flow(value: Callable[[FlowSums], Sequence[int]]) -> Callable[[Reading], Iterator[Sample]]:
+    return lambda reading: (((str(index),), value(each)) for index, each in reading.flow.items())
 
 
 def _up(reading: Reading) -> Iterator[Sample]:
@@ -113,6 +134,25 @@ FAMILIES = (
         _of_acceptors(attrgetter("lost_wakeups")),
     ),
     Family(
+        "penstock_flow_held_seconds_total", Kind.COUNTER, (*ACCEPTOR, "cause"),
+        "time that channels were held, all of them added up, by the kind of the cause", _held_seconds,
+    ),
+    Family(
+        "penstock_flow_stop_latency_seconds", Kind.HISTOGRAM, ACCEPTOR,
+        "from a shard's decision to stop producers until the acceptor has held those that wait there",
+        _of_flow(attrgetter("stop_delays")),
+    ),
+    Family(
+        "penstock_flow_resume_latency_seconds", Kind.HISTOGRAM, ACCEPTOR,
+        "from a shard's decision to resume producers until the acceptor has admitted them",
+        _of_flow(attrgetter("resume_delays")),
+    ),
+    Family(
+        "penstock_flow_charged_bytes", Kind.GAUGE, (*ACCEPTOR, "kind"),
+        "bytes charged to clients: publishes that wait; answers not read, unfinished bodies and transactions",
+        _charged,
+    ),
+    Family(
         "penstock_flow_shard_saturated", Kind.GAUGE, SHARD, "1 while the shard holds the producers of all its queues",
         _of_gates(attrgetter("saturated")),
     ),
@@ -132,6 +172,15 @@ FAMILIES = (
         "penstock_shard_loop_lag_p99_seconds", Kind.GAUGE, SHARD,
         "lag of its loop in the last seconds, 99th percentile",
         _of_shards(lambda each: each.loop_lag_p99_us * MICROSECOND),
+    ),
+    Family(
+        "penstock_acceptor_loop_lag_p50_seconds", Kind.GAUGE, ACCEPTOR, "lag of its loop in the last seconds, median",
+        _of_acceptor_measures(lambda each: each.loop_lag_p50_us * MICROSECOND),
+    ),
+    Family(
+        "penstock_acceptor_loop_lag_p99_seconds", Kind.GAUGE, ACCEPTOR,
+        "lag of its loop in the last seconds, 99th percentile",
+        _of_acceptor_measures(lambda each: each.loop_lag_p99_us * MICROSECOND),
     ),
     Family(
         "penstock_shard_commit_p99_seconds", Kind.GAUGE, SHARD,

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from penstock.memory.gauges import UNSTARTED, Counters, Gauges, Measures, Process, QueueGauge
+from penstock.memory.gauges import UNSTARTED, Counters, FlowSums, Gauges, Measures, Process, QueueGauge
 from penstock.node.node import node_name
 from penstock.node.runtime_paths import Role
 from penstock.process.node_memory import private_memory
@@ -74,9 +74,19 @@ class Reading:
         return {index: self.gauges.counters_read("acceptor", index) for index in range(self.gauges.acceptors)}
 
     @cached_property
+    def flow(self) -> dict[int, FlowSums]:
+        """The sums of flow control of each acceptor."""
+        return {index: self.gauges.flow_read("acceptor", index) for index in range(self.gauges.acceptors)}
+
+    @cached_property
     def measures(self) -> dict[int, Measures]:
         """The measures of each shard."""
         return {index: self.gauges.measures_read("shard", index) for index in self.shards}
+
+    @cached_property
+    def acceptor_measures(self) -> dict[int, Measures]:
+        """The measures of each acceptor."""
+        return {index: self.gauges.measures_read("acceptor", index) for index in range(self.gauges.acceptors)}
 
     @cached_property
     def gates(self) -> dict[int, QueueGauge]:

@@ -32,11 +32,14 @@ class Reply(NamedTuple):
 
 @OPERATIONS.number(3)
 class Flow(NamedTuple):
-    """A queue's flow state has changed; flow epochs count the changes."""
+    """A queue's flow state has changed; flow epochs count the changes. `moment` is that of the decision, in µs of the
+    node's clock.
+    """
 
     queue: int
     saturated: bool
     epoch: int
+    moment: int
 
 
 @OPERATIONS.number(4)

@@ -16,6 +16,9 @@ cdef enum:
 
     M_LAG_MEDIAN = 1, M_LAG_MOST, M_COMMIT, M_STORED, M_WORDS
 
+    F_HELD_QUEUE = 1, F_HELD_LIMIT, F_HELD_RATE, F_HELD_SHARD, F_HELD_VHOST, F_HELD_STOP, F_HELD_REBALANCE, F_CHARGED
+    F_STOPS = 9, F_RESUMES = F_STOPS + 16, F_WORDS = F_RESUMES + 16  # each: 15 counts, sum
+
     # The first cache line is what acceptors read for every publish.
     Q_OPEN = 1, Q_ID, Q_SINCE, Q_EPOCH, Q_SATURATED, Q_DEPTH_COUNT, Q_DEPTH_BYTES
     Q_READY, Q_UNACKED, Q_READY_BYTES, Q_UNACKED_BYTES, Q_PUBLISHED, Q_DELIVERED, Q_ACKED, Q_REDELIVERED
@@ -28,9 +31,12 @@ cdef enum:
     LINE = 64
     CHUNK = 4096  # the granularity of allocating memory for the file, and of finding it
     HEADER_SIZE = 128
-    PROCESS_SIZE = 384
+    PROCESS_SIZE = 768
     COUNTERS_AT = 128  # within a process: the other writer's half, two lines away for the prefetcher's sake
     MEASURES_AT = 320
+    FLOW_AT = 384
+    HELD_WORDS = 7
+    DELAY_WORDS = 16
     SLOT_SIZE = 256
     SLOTS_A_CHUNK = CHUNK // SLOT_SIZE
     NAMES_SIZE = 512  # length of vhost, length of name, vhost, name

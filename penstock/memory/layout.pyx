@@ -3,7 +3,7 @@
 import struct
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 15
+LAYOUT_VERSION = 16
 """Raised by every change of the layout. The first 32 bytes (magic, version, epoch, pid) never change, so that any
 penstock recognises, and removes, the file of a crashed node of another version. Files need no conversion: a node
 creates its file anew at every start."""
@@ -37,6 +37,10 @@ LAYOUT = {
     "measures": _offsets(
         sequence=SEQUENCE, loop_lag_p50_us=M_LAG_MEDIAN, loop_lag_p99_us=M_LAG_MOST, commit_p99_us=M_COMMIT,
         stored_bytes=M_STORED),
+    "flow": _offsets(
+        sequence=SEQUENCE, held_queue_us=F_HELD_QUEUE, held_limit_us=F_HELD_LIMIT, held_rate_us=F_HELD_RATE,
+        held_shard_us=F_HELD_SHARD, held_vhost_us=F_HELD_VHOST, held_stop_us=F_HELD_STOP,
+        held_rebalance_us=F_HELD_REBALANCE, charged_bytes=F_CHARGED, stop_delays=F_STOPS, resume_delays=F_RESUMES),
     "queue": _offsets(
         sequence=SEQUENCE, open=Q_OPEN, queue_id=Q_ID, since_us=Q_SINCE, flow_epoch=Q_EPOCH, saturated=Q_SATURATED,
         depth_count=Q_DEPTH_COUNT, depth_bytes=Q_DEPTH_BYTES, ready=Q_READY, unacked=Q_UNACKED,

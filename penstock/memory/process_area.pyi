@@ -1,7 +1,9 @@
 """Types of the compiled `process_area.pyx`; its docstrings and `docs/gauges.md` describe them."""
 
+from collections.abc import Sequence
+
 from penstock.memory.mapped_file import MappedFile
-from penstock.memory.records import Counters, Measures, Process
+from penstock.memory.records import Counters, FlowSums, Measures, Process
 from penstock.node.node import Role
 
 class ProcessArea(MappedFile):
@@ -47,5 +49,15 @@ class ProcessArea(MappedFile):
         stored_bytes: int,
     ) -> None: ...
     def measures_read(self, role: Role, index: int) -> Measures: ...
+    def flow_write(
+        self,
+        role: Role,
+        index: int,
+        held_us: Sequence[int],
+        charged_bytes: int,
+        stop_delays: Sequence[int],
+        resume_delays: Sequence[int],
+    ) -> None: ...
+    def flow_read(self, role: Role, index: int) -> FlowSums: ...
     def finishing_write(self, shard: int, incarnation: int, queue: int) -> None: ...
     def finishing_read(self, shard: int, incarnation: int) -> int: ...

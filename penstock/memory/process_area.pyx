@@ -6,7 +6,7 @@ from penstock.batch.atomics cimport begin_block, end_block, load_word, store_pla
 from penstock.memory.layout cimport *
 from penstock.memory.mapped_file cimport MappedFile, snapshot, to_read, to_write
 
-from penstock.memory.records import Counters, Measures, Process
+from penstock.memory.records import Counters, FlowSums, Measures, Process
 
 # The kind of work, below the time of a beat, in its word.
 cdef int WORK_BITS = 3
@@ -94,7 +94,7 @@ cdef class ProcessArea(MappedFile):
 
     def measures_write(self, str role, Py_ssize_t index, uint64_t loop_lag_p50_us, uint64_t loop_lag_p99_us,
                        uint64_t commit_p99_us, uint64_t stored_bytes):
-        """Shards only: write the process's measurements of itself."""
+        """Shards and acceptors: write the process's measurements of itself."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index) + MEASURES_AT
         begin_block(block)
         store_plain(block, M_LAG_MEDIAN, loop_lag_p50_us)
@@ -110,6 +110,30 @@ cdef class ProcessArea(MappedFile):
         cdef bint whole = snapshot(self, block, M_WORDS, copy, NULL, 0, NULL)
         return Measures(copy[M_LAG_MEDIAN], copy[M_LAG_MOST], copy[M_COMMIT], copy[M_STORED], not whole)
 
+    def flow_write(self, str role, Py_ssize_t index, held_us, uint64_t charged_bytes, stop_delays, resume_delays):
+        """Acceptors only: write what it has held since its start; see `FlowSums`."""
+        cdef unsigned char* block = to_write(self) + process_at(self, role, index) + FLOW_AT
+        cdef uint64_t[F_WORDS] words
+        words[F_CHARGED] = charged_bytes
+        fill(words + F_HELD_QUEUE, held_us, HELD_WORDS)
+        fill(words + F_STOPS, stop_delays, DELAY_WORDS)
+        fill(words + F_RESUMES, resume_delays, DELAY_WORDS)
+        cdef Py_ssize_t word
+        begin_block(block)
+        for word in range(1, F_WORDS):
+            store_plain(block, word, words[word])
+        end_block(block)
+
+    def flow_read(self, str role, Py_ssize_t index):
+        """What a process has held as `FlowSums`; a dead process's remain until its successor writes."""
+        cdef uint64_t[F_WORDS] copy
+        cdef const unsigned char* block = to_read(self) + process_at(self, role, index) + FLOW_AT
+        cdef bint whole = snapshot(self, block, F_WORDS, copy, NULL, 0, NULL)
+        cdef Py_ssize_t word
+        words = [copy[word] for word in range(F_WORDS)]
+        return FlowSums(tuple(words[F_HELD_QUEUE : F_HELD_QUEUE + HELD_WORDS]), copy[F_CHARGED],
+                        tuple(words[F_STOPS : F_STOPS + DELAY_WORDS]), tuple(words[F_RESUMES : F_WORDS]), not whole)
+
     def finishing_write(self, Py_ssize_t shard, uint64_t incarnation, uint64_t queue):
         """Shard only: an incarnation finishes its turn for the queue of that id; 0 for none."""
         store_word(to_write(self) + process_at(self, "shard", shard), P_FINISHING + incarnation % 2, queue)
@@ -117,6 +141,15 @@ cdef class ProcessArea(MappedFile):
     def finishing_read(self, Py_ssize_t shard, uint64_t incarnation):
         """The queue id of the last `finishing_write` of a shard's incarnation, or of the last but one before it."""
         return load_word(to_read(self) + process_at(self, "shard", shard), P_FINISHING + incarnation % 2)
+
+
+cdef int fill(uint64_t* words, numbers, Py_ssize_t count) except -1:
+    cdef Py_ssize_t at
+    if len(numbers) != count:
+        raise ValueError(f"{count} numbers are wanted, not {len(numbers)}")
+    for at in range(count):
+        words[at] = numbers[at]
+    return 0
 
 
 cdef Py_ssize_t process_at(MappedFile file, str role, Py_ssize_t index) except -1:

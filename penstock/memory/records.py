@@ -51,12 +51,34 @@ class Counters(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """A shard's measurements of itself: `docs/gauges.md#measures`."""
+    """A process's measurements of itself: `docs/gauges.md#measures`."""
 
     loop_lag_p50_us: int
     loop_lag_p99_us: int
     commit_p99_us: int
     stored_bytes: int
+    torn: bool
+
+
+HELD_KINDS = ("queue", "limit", "rate", "shard", "vhost", "stop", "rebalance")
+"""The kinds of causes that hold channels, as `acceptor.gates.cause.Kind` has them."""
+DELAY_BOUNDS_US = (
+    100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000
+)  # fmt: skip
+"""The upper bounds of the buckets of `FlowSums`."""
+
+
+class FlowSums(NamedTuple):
+    """Sums of an acceptor's flow control: `docs/gauges.md#flow`.
+
+    `held_us` has a number for each of `HELD_KINDS`. Delays are the counts of the buckets of `DELAY_BOUNDS_US`, that of
+    longer ones, and the sum of all delays in µs.
+    """
+
+    held_us: tuple[int, ...]
+    charged_bytes: int
+    stop_delays: tuple[int, ...]
+    resume_delays: tuple[int, ...]
     torn: bool
 
 

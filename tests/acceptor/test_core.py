@@ -8,6 +8,7 @@ import pytest
 
 from acceptor.core import AcceptorCore
 from penstock.bus.to_acceptor import Flow
+from penstock.memory.records import HELD_KINDS
 from tests.raw import JAVA
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel
@@ -32,6 +33,30 @@ def drain(client: Client, queue: str, count: int) -> None:
         client.send("basic.get", 1, queue=queue, no_ack=True)
 
 
+def test_stops_and_resumes_are_timed(node: Node) -> None:
+    """A delay is of the shard's decision to this acceptor's; both are in the gauges with the time held, by cause."""
+    node.declare("q", **FLOW)
+    client, consumer = open_channel(node), open_channel(node)
+    publish(client, "q", 8)
+    node.settle(1)
+    core = node.core(0)
+    delays = core.holding.delays
+    assert sum(delays.stop.counts) == 1 and sum(delays.resume.counts) == 0
+    node.now += 2
+    core.state.now += 2
+    core.write_flow_sums()
+    found = node.gauges.flow_read("acceptor", 0)
+    assert found.held_us[HELD_KINDS.index("queue")] >= 2_000_000 and sum(found.held_us[1:]) == 0
+    assert list(found.stop_delays) == delays.stop.words() and found.stop_delays[-1] < 1_000_000
+    drain(consumer, "q", 8)
+    node.settle(1)
+    held = core.holding.books.ledger.held_us(core.state.now)
+    node.now += 5
+    core.state.now += 5
+    assert sum(delays.resume.counts) >= 1
+    assert core.holding.books.ledger.held_us(core.state.now) == held, "nobody is held any more"
+
+
 # Broadcasts are hints: the gauges have the truth
 
 
@@ -45,7 +70,7 @@ def test_a_late_stop_stops_nobody(node: Node) -> None:
     publish(client, "q", 4)
     client.read()
     assert client.connection.channels[1].inbox
-    node.core(0).receive(0, 0, [Flow(record.queue_id, True, 7)], [])
+    node.core(0).receive(0, 0, [Flow(record.queue_id, True, 7, 0)], [])
     assert client.connection.channels[1].held_by is None
     node.settle()
     assert "channel.flow" in client.names(1)
@@ -60,7 +85,7 @@ def test_a_late_resume_gives_no_confirm_away(node: Node) -> None:
     assert node.gauges.saturated(record.slot)
     reported = [event.delivery_tag for event in client.events[1]]
     assert max(reported, default=0) < 5
-    node.core(0).receive(0, 0, [Flow(record.queue_id, False, 1)], [])
+    node.core(0).receive(0, 0, [Flow(record.queue_id, False, 1, 0)], [])
     node.settle()
     assert [event.delivery_tag for event in client.events[1]] == reported
     drain(open_channel(node), "q", 5)

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from console.metrics.exposition import Chosen, families
+from console.metrics.family import Kind
 
 DIRECTORY = Path(__file__).parents[2] / "ops" / "prometheus"
 ALERTS = DIRECTORY / "alerts.yaml"
 DASHBOARD = DIRECTORY / "dashboard.json"
 NAME = re.compile(r"\b(?:penstock|rabbitmq)_\w+")
-NAMES = {family.name for chosen in Chosen for family in families(chosen)}
+FOUND = [family for chosen in Chosen for family in families(chosen)]
+NAMES = {family.name for family in FOUND} | {f"{each.name}_bucket" for each in FOUND if each.kind is Kind.HISTOGRAM}
 TIMES = {"$__rate_interval": "5m", "$instance": "node"}
 """Grafana's variables, and what stands for them here."""
 

@@ -62,6 +62,21 @@ def test_the_node_has_the_sums_of_its_queues(gauges: Gauges) -> None:
     assert not any(name.startswith("penstock_queue") for name, _ in found)
 
 
+def test_delays_are_a_histogram(gauges: Gauges) -> None:
+    stops = [3, 1, *[0] * 12, 2, 12_500_000]
+    gauges.flow_write("acceptor", 1, [1_500_000, *[0] * 5, 250_000], 77, stops, [0] * 16)
+    found = values(text(Reading(gauges, SETTINGS)))
+    name = "penstock_flow_stop_latency_seconds"
+    assert found[of(f"{name}_bucket", acceptor="1", le="0.0001")] == 3
+    assert found[of(f"{name}_bucket", acceptor="1", le="5.0")] == 4
+    assert found[of(f"{name}_bucket", acceptor="1", le="+Inf")] == found[of(f"{name}_count", acceptor="1")] == 6
+    assert found[of(f"{name}_sum", acceptor="1")] == 12.5
+    assert found[of("penstock_flow_resume_latency_seconds_count", acceptor="0")] == 0
+    assert found[of("penstock_flow_held_seconds_total", acceptor="1", cause="queue")] == 1.5
+    assert found[of("penstock_flow_held_seconds_total", acceptor="1", cause="rebalance")] == 0.25
+    assert found[of("penstock_flow_charged_bytes", acceptor="1", kind="unread_or_unfinished")] == 77
+
+
 def test_each_queue_has_its_own(gauges: Gauges) -> None:
     found = values(text(Reading(gauges, SETTINGS), Chosen.ALL))
     orders = {"vhost": "/", "queue": "orders"}

@@ -13,7 +13,7 @@ from penstock.memory.gauges import Gauges, QueueCounters, QueueGauge, QueueMarks
 
 ACCEPTORS, SHARDS, QUEUES = 3, 2, 100
 SLOTS = SHARDS + QUEUES
-PROCESS_SIZE, COUNTERS_AT, MEASURES_AT, SLOT_SIZE, NAMES_SIZE = 384, 128, 320, 256, 512
+PROCESS_SIZE, COUNTERS_AT, MEASURES_AT, FLOW_AT, SLOT_SIZE, NAMES_SIZE = 768, 128, 320, 384, 256, 512
 
 words = st.integers(0, 2**64 - 1)
 

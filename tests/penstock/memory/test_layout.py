@@ -15,6 +15,7 @@ from penstock.memory.layout import LAYOUT, LAYOUT_VERSION, MAGIC
 from tests.penstock.memory.gauges_file import (
     ACCEPTORS,
     COUNTERS_AT,
+    FLOW_AT,
     MEASURES_AT,
     NAMES_SIZE,
     PROCESS_SIZE,
@@ -42,7 +43,8 @@ def test_records_do_not_overlap() -> None:
         "header": 128,
         "process": COUNTERS_AT,
         "counters": MEASURES_AT - COUNTERS_AT,
-        "measures": PROCESS_SIZE - MEASURES_AT,
+        "measures": FLOW_AT - MEASURES_AT,
+        "flow": PROCESS_SIZE - FLOW_AT,
         "queue": SLOT_SIZE,
     }.items():
         offsets = list(LAYOUT[block].values())
@@ -99,6 +101,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.beat("acceptor", 1, 6, 9, 3)
     gauges.counters_write("acceptor", 1, *range(10, 30))
     gauges.measures_write("acceptor", 1, *range(30, 34))
+    gauges.flow_write("acceptor", 1, range(40, 47), 47, range(50, 66), range(70, 86))
     gauges.pair_add_sent(2, 1, 70)
     gauges.pair_add_taken(2, 1, 30)
     gauges.pair_write_safe(2, 1, 3, 77)
@@ -111,6 +114,9 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert [word(path, process + at) for at in LAYOUT["process"].values()] == [2, 5, 6, READY, 7, 8, (9 << 3) + 3, 0]
     assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 30)]
     assert [word(path, process + MEASURES_AT + at) for at in LAYOUT["measures"].values()] == [2, *range(30, 34)]
+    flow = [word(path, process + FLOW_AT + at) for at in LAYOUT["flow"].values()]
+    assert flow == [2, *range(40, 48), 50, 70]
+    assert word(path, process + FLOW_AT + LAYOUT["flow"]["resume_delays"] + 15 * 8) == 85
     assert word(path, gauges.sent_at + 2 * 64 + 8) == 70
     assert word(path, gauges.taken_at + 1 * 64 + 2 * 8) == 30
     assert word(path, gauges.safe_at + 1 * 64 + 2 * 8) == (3 << 40) + 77

@@ -66,6 +66,23 @@ def test_measures_round_trip(pair: tuple[Gauges, Gauges], numbers: tuple[int, ..
     assert other.measures_read("shard", 1) == (*numbers, False)
 
 
+@given(held=st.tuples(*[words] * 7), charged=words, stops=st.tuples(*[words] * 16), resumes=st.tuples(*[words] * 16))
+def test_flow_round_trip(
+    pair: tuple[Gauges, Gauges], held: tuple[int, ...], charged: int, stops: tuple[int, ...], resumes: tuple[int, ...]
+) -> None:
+    one, other = pair
+    one.flow_write("acceptor", 2, held, charged, stops, resumes)
+    assert other.flow_read("acceptor", 2) == (held, charged, stops, resumes, False)
+
+
+@pytest.mark.parametrize("lengths", [(6, 16, 16), (7, 15, 16), (7, 16, 17)])
+def test_flow_of_another_length_is_refused(gauges: Gauges, lengths: tuple[int, int, int]) -> None:
+    held, stops, resumes = ([1] * length for length in lengths)
+    with pytest.raises(ValueError, match="numbers are wanted"):
+        gauges.flow_write("acceptor", 0, held, 1, stops, resumes)
+    assert gauges.flow_read("acceptor", 0) == ((0,) * 7, 0, (0,) * 16, (0,) * 16, False)
+
+
 def test_processes_have_their_own_records(gauges: Gauges) -> None:
     places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0)]
     places += [("shard", index) for index in range(SHARDS)]
@@ -76,9 +93,11 @@ def test_processes_have_their_own_records(gauges: Gauges) -> None:
         gauges.process_write(role, index, pid=number, incarnation=0, state=READY, started_us=0, restarts=0)
         gauges.counters_write(role, index, *[number] * 20)
         gauges.measures_write(role, index, *[number] * 4)
+        gauges.flow_write(role, index, [number] * 7, number, [number] * 16, [number] * 16)
     assert [gauges.process_read(*place).pid for place in places] == list(range(1, len(places) + 1))
     assert [gauges.counters_read(*place).loop_turns for place in places] == list(range(1, len(places) + 1))
     assert [gauges.measures_read(*place).stored_bytes for place in places] == list(range(1, len(places) + 1))
+    assert [gauges.flow_read(*place).resume_delays[-1] for place in places] == list(range(1, len(places) + 1))
 
 
 def test_processes_and_counters_left_in_mid_write(gauges: Gauges, path: Path) -> None:
