@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.clients.asking import Answer, Asking, AtGates, Until, ask_router, ask_shard
 from acceptor.direct import commands as direct
+from acceptor.direct.steps import Steps
 from acceptor.logins.backend import Decision, Identity
 from penstock.amqp.errors import AMQPError
 from penstock.bus import to_shard
@@ -124,7 +125,7 @@ def _wanted(command: str) -> Mapping[str, type]:
     return COMMANDS[command][1]
 
 
-def _go_on(requests: Requests, steps: direct.Steps, answered: Answered, answer: Answer | None = None) -> None:
+def _go_on(requests: Requests, steps: Steps, answered: Answered, answer: Answer | None = None) -> None:
     try:
         request = next(steps) if answer is None else steps.send(answer)
     except StopIteration as end:

@@ -55,9 +55,9 @@ class DirectChannel(Channel):
             frames += self._frame(BODY_FRAME, body)
         self._receive(frames)
 
-    def settle(self, tag: int, method: str, **arguments: bool) -> None:
-        """Settle all messages up to a delivery tag."""
-        self._receive(bytearray(methods.frame(self.number, method, delivery_tag=tag, multiple=True, **arguments)))
+    def settle(self, tag: int, method: str, *, multiple: bool = True, **arguments: bool) -> None:
+        """Settle all messages up to a delivery tag, or (not `multiple`) the one of that tag."""
+        self._receive(bytearray(methods.frame(self.number, method, delivery_tag=tag, multiple=multiple, **arguments)))
 
     def _receive(self, frames: bytearray) -> None:
         events: list[object] = []

@@ -141,6 +141,13 @@ class Caller:
         found: list[Facts] = await self._carried_out(sent, "get", {"vhost": vhost, **arguments})
         return found
 
+    async def move_messages(self, vhost: str, **arguments: Any) -> Facts:
+        """Have an acceptor move messages for this user (`acceptor.direct.move_messages`)."""
+        self.must_act_in(vhost)
+        sent = self._as_client("move", vhost, **arguments)
+        found: Facts = await self._carried_out(sent, "move", {"vhost": vhost, **arguments})
+        return found
+
     def must_act_in(self, vhost: str) -> None:
         """Check that it may open a vhost as a client; rights to queues and exchanges are the acceptor's to check.
         HttpError if not.

@@ -1,13 +1,9 @@
-"""Where dead letters came from, by the headers with which brokers mark them (RabbitMQ: dead letter exchanges)."""
+"""The ways of dead letters back to where they came from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ops.relay.delivery import Delivery, Way
-from penstock.amqp.errors import FrameSyntaxError
-from penstock.amqp.properties import decode_some
+from penstock.amqp.deaths import origin_of
 from penstock.client.unconfirmed import Destination
 
 
@@ -15,46 +11,16 @@ def way_back(delivery: Delivery) -> Way | None:
     """Return the way to the exchange to which a message was published before its first death, with its first routing
     key then; otherwise to the queue in which it died. None if it is no dead letter.
     """
-    death = _first_death(delivery)
-    if death is None:
+    origin = origin_of(delivery.properties)
+    if origin is None:
         return None
-    queue = Destination("", death["queue"])
-    exchange, keys = death.get("exchange"), death.get("routing-keys")
-    if not isinstance(exchange, str) or not (isinstance(keys, list) and keys and isinstance(keys[0], str)):
+    queue = Destination("", origin.queue)
+    if origin.exchange is None:
         return Way(queue)
-    origin = Destination(exchange, keys[0])
-    return Way(origin, queue if exchange else None)
+    return Way(Destination(origin.exchange, origin.routing_key), queue if origin.exchange else None)
 
 
 def way_to_queue(delivery: Delivery) -> Way | None:
     """Return the way to the queue in which a message died first. None if it is no dead letter."""
-    death = _first_death(delivery)
-    return None if death is None else Way(Destination("", death["queue"]))
-
-
-def _first_death(delivery: Delivery) -> Mapping[str, Any] | None:
-    """Return the entry of `x-death` for the first death: the entry that `x-first-death-queue` and
-    `x-first-death-reason` name, or else the last one, as later deaths are put before it. Without an entry the queue
-    alone, and None without a queue.
-    """
-    try:
-        headers = decode_some(delivery.properties, ("headers",)).get("headers")
-    except FrameSyntaxError:
-        return None
-    if not isinstance(headers, Mapping):
-        return None
-    deaths = headers.get("x-death")
-    entries: list[Mapping[str, Any]] = []
-    if isinstance(deaths, list):
-        entries = [each for each in deaths if _is_death(each)]
-    queue, reason = headers.get("x-first-death-queue"), headers.get("x-first-death-reason")
-    for entry in entries:
-        if (entry["queue"], entry.get("reason")) == (queue, reason):
-            return entry
-    if entries:
-        return entries[-1]
-    return {"queue": queue} if isinstance(queue, str) and queue else None
-
-
-def _is_death(entry: object) -> bool:
-    return isinstance(entry, Mapping) and isinstance(entry.get("queue"), str) and bool(entry["queue"])
+    origin = origin_of(delivery.properties)
+    return None if origin is None else Way(Destination("", origin.queue))

@@ -1,5 +1,14 @@
 """penstock's own part of the API: held producers and their causes, stops by hand, limits, incidents, shards."""
 
-from console.api.flow import events, held, history, limits, moves, shards, stops
+from console.api.flow import events, held, history, limits, moves, redriving, shards, stops
 
-ROUTERS = (held.router, stops.router, limits.router, history.router, shards.router, moves.router, events.router)
+ROUTERS = (
+    held.router,
+    stops.router,
+    limits.router,
+    history.router,
+    shards.router,
+    moves.router,
+    redriving.router,
+    events.router,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.direct.clients import WAITING_MOST
-from acceptor.direct.commands import WAIT_SECONDS
+from acceptor.direct.steps import WAIT_SECONDS
 from tests.acceptor.direct.steps import begin, fill, pass_time, publish, publishing
 from tests.simulator.joined.node import Node
 

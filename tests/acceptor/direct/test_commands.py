@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.direct.commands import CONFIRM_SECONDS, WAIT_SECONDS
+from acceptor.direct.steps import CONFIRM_SECONDS, WAIT_SECONDS
 from penstock.amqp.properties import PROPERTIES_AT, decode_properties
 from tests.acceptor.direct.steps import (
     begin,

@@ -18,6 +18,7 @@ import { StopDialog } from './flow_stops.js';
 import { Bindings, Consumers } from './queue_ends.js';
 import { Limits } from './queue_limits.js';
 import { Messages } from './queue_messages.js';
+import { TransferDialog } from './queue_transfer.js';
 
 export default function Queue({ parts: [vhost, name] }) {
   const path = api('queues', vhost, name);
@@ -31,7 +32,8 @@ export default function Queue({ parts: [vhost, name] }) {
       ${queue.data && html`<${Badge} state=${queueState(queue.data)} />`}
       <span class="muted">in ${shown(vhost)}</span>
       <div class="actions"><${Opening} label="Stop its producers …" kind="by-hand" needs=${may('policymaker') ? '' : 'policymaker'}
-        dialog=${(close) => html`<${StopDialog} given=${{ vhost, queue: name }} close=${close} />`} /><${Move} ...${{ path, label, queue: queue.data }} /><${Purge} ...${{ path, label, queue: queue.data }} /><${Delete} ...${{ path, label, queue: queue.data }} /></div>
+        dialog=${(close) => html`<${StopDialog} given=${{ vhost, queue: name }} close=${close} />`} /><${Move} ...${{ path, label, queue: queue.data }} /><${Opening} label="Move messages …"
+        dialog=${(close) => html`<${TransferDialog} ...${{ vhost, name, label, close }} ready=${queue.data?.messages_ready ?? 0} />`} /><${Purge} ...${{ path, label, queue: queue.data }} /><${Delete} ...${{ path, label, queue: queue.data }} /></div>
     </header>
     <${Panel} title="Now" of=${queue}>${(data) => html`<${Facts} queue=${data} />`}<//>
     <div class="columns">
