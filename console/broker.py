@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from console.foreign import ForeignArguments
@@ -28,6 +28,8 @@ from penstock.process.node_memory import NodeMemory
 from router.model.topology import Topology
 
 Facts = dict[str, Any]
+Credentials = tuple[str, str]
+"""Name and password."""
 
 REPLICA_SECONDS = 10.0
 POLL_SECONDS = 0.002
@@ -37,13 +39,14 @@ REQUESTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The user of a client of the HTTP interface, as an acceptor has found. `internal`: one of the node's
-    own users.
+    """The user of a client of the HTTP interface, as an acceptor has found. `internal`: one of the node's own users.
+    Others act with the `credentials` that they logged in with, as only their backend knows their rights.
     """
 
     user: str
     tags: tuple[str, ...]
     internal: bool
+    credentials: Credentials | None = field(default=None, repr=False)
 
 
 class Broker:
@@ -142,7 +145,8 @@ class Broker:
             found = await self.command("login", name=name, password=password, host=host)
         if not found["accepted"]:
             return None
-        return Login(found["user"], tuple(found["tags"]), found["internal"])
+        credentials = None if found["internal"] else (name, password)
+        return Login(found["user"], tuple(found["tags"]), found["internal"], credentials)
 
     def serving(self) -> list[int]:
         """Return the acceptors that serve."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.channel import Channel
 from acceptor.amqp.methods import HANDLERS
-from acceptor.clients.asking import Handling
+from acceptor.clients.asking import Handling, Until
 from acceptor.clients.channel_stage import OPEN, ChannelEvent
 from acceptor.gates.confirms import Confirms, Withholding
+from acceptor.gates.rights import Undecided
 from penstock.amqp import methods_cy as methods
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import Failure, Oversize, PublishRun, SettleRun
@@ -37,9 +38,14 @@ class DirectChannel(Channel):
 
     def call(self, method: MethodSpec, arguments: dict[str, Any]) -> Handling:
         """Carry out a method of a client; the connection has the answer then. AMQPError if it fails."""
-        handling = HANDLERS[method.name](self, arguments)
-        if handling is not None:
-            yield from handling
+        while True:
+            try:
+                handling = HANDLERS[method.name](self, arguments)
+                if handling is not None:
+                    yield from handling
+                return
+            except Undecided as undecided:
+                yield Until(undecided.start)
 
     # Publishes
 

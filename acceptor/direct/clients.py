@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acceptor.direct.connection import DirectConnection
+from acceptor.gates.rights import InternalRights
 
 if TYPE_CHECKING:
     from acceptor.amqp.services import Services
+    from acceptor.gates.rights import Rights
 
 WAITING_MOST = 4
 """Publishes that wait for room at once: each is a request that other users of the HTTP interface may be short of."""
@@ -20,9 +22,13 @@ class DirectClients:
         self.services = services
         self.waiting = 0
 
-    def connect(self, user: str, host: str, vhost: str) -> DirectConnection:
-        """Return a connection of one of the node's own users, who is at a host."""
-        return DirectConnection(self.services, user, host, vhost)
+    def own(self, user: str) -> Rights:
+        """Return the rights of one of the node's own users."""
+        return InternalRights(self.services.acceptor.topology.users, user)
+
+    def connect(self, rights: Rights, host: str, vhost: str) -> DirectConnection:
+        """Return a connection of a user, who is at a host."""
+        return DirectConnection(self.services, rights, host, vhost)
 
     def may_wait(self) -> bool:
         """Whether one more publish may wait for room."""

@@ -7,7 +7,8 @@
                                                           size}]
     move     queue, target, count                         {moved, kept, remaining, stopped}
 
-All take `user`, one of the node's own, the `host` that it is at, and `vhost` as well. Payload, properties (as in a
+All take `user`, the `host` that it is at, and `vhost` as well; `name` and `password` with which a user logs in that is
+not one of the node's own (empty for those), as only its backend knows its rights. Payload, properties (as in a
 content header), header (the payload of one) and body are in base64. A get returns at most `body_bytes` of each body
 (-1: all of it), whose `size` is that of the whole; `remaining` counts the ready messages behind a message, as
 basic.get-ok does.
@@ -27,7 +28,7 @@ from acceptor.direct.channel import DirectChannel
 from acceptor.direct.clients import DirectClients
 from acceptor.direct.connection import Contents, DirectConnection
 from acceptor.direct.move_messages import move_messages
-from acceptor.direct.steps import BASIC_GET, Steps, published, settled
+from acceptor.direct.steps import BASIC_GET, LOGIN_REFUSED, Steps, logged_in, published, settled
 from penstock.amqp import methods_cy as methods
 from penstock.amqp.errors import AMQPError
 from penstock.control.control import Kind, Refusal
@@ -107,12 +108,20 @@ COMMANDS: dict[str, tuple[Callable[..., Steps], dict[str, type]]] = {
     "get": (get, {"queue": str, "count": int, "ack_mode": str, "body_bytes": int}),
     "move": (move_messages, {"queue": str, "target": str, "count": int}),
 }
-WHOSE: Mapping[str, type] = {"user": str, "host": str, "vhost": str}
+WHOSE: Mapping[str, type] = {"user": str, "name": str, "password": str, "host": str, "vhost": str}
 
 
-def steps(clients: DirectClients, command: str, user: str, host: str, vhost: str, **arguments: Any) -> Steps:
+def steps(
+    clients: DirectClients, command: str, user: str, name: str, password: str, host: str, vhost: str, **arguments: Any
+) -> Steps:
     """Carry out a command over a direct connection of a user. Refusal if it is refused."""
-    connection = clients.connect(user, host, vhost)
+    if name:
+        rights = yield from logged_in(clients, name, password, host, vhost)
+        if rights.user != user:
+            raise Refusal("denied", LOGIN_REFUSED)
+    else:
+        rights = clients.own(user)
+    connection = clients.connect(rights, host, vhost)
     try:
         return (yield from COMMANDS[command][0](clients, connection, **arguments))
     except AMQPError as error:

@@ -14,7 +14,6 @@ from acceptor.clients.client import Client
 from acceptor.clients.connection_stage import OPEN, ConnectionEvent
 from acceptor.clients.connection_state import ConnectionState
 from acceptor.direct.channel import DirectChannel
-from acceptor.gates.rights import InternalRights
 from penstock.amqp.encode_cy import GET_OK, RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.batch.batch_cy import Batch
@@ -23,6 +22,7 @@ from penstock.node.logs import get_logger
 if TYPE_CHECKING:
     from acceptor.amqp.services import Services
     from acceptor.clients.channel_state import ChannelState
+    from acceptor.gates.rights import Rights
 
 log = get_logger()
 
@@ -44,15 +44,14 @@ class Contents(NamedTuple):
 class DirectConnection(ConnectionState):
     """A direct connection and its only channel. `answers` has the last method of each name that it was sent."""
 
-    def __init__(self, services: Services, user: str, host: str, vhost: str) -> None:
+    def __init__(self, services: Services, rights: Rights, host: str, vhost: str) -> None:
         state = services.acceptor
-        rights = InternalRights(state.topology.users, user)
         number = state.next_connection()
         id = f"{state.index}.{state.incarnation}.{number}"
         client = Client(f"{host} over HTTP", host)
         super().__init__(state, id, number, _NoSocket(), client, services.permissions.access(rights, vhost))
         self.services = services
-        self.user = user
+        self.user = rights.user
         self.stage = OPEN
         self.scanner.frame_max = FRAME_MAX
         self.answers: dict[str, dict[str, Any]] = {}

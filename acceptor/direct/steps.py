@@ -10,6 +10,8 @@ from acceptor.clients.asking import AtGates, ToRouter, ToShard, Until, ask_shard
 from acceptor.direct.channel import DirectChannel
 from acceptor.direct.clients import DirectClients
 from acceptor.direct.connection import DirectConnection
+from acceptor.gates.rights import Undecided
+from acceptor.logins.backend import Identity
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.spec import BY_NAME
 from penstock.bus import to_shard
@@ -22,9 +24,24 @@ WAIT_SECONDS = 2.0
 CONFIRM_SECONDS = 20.0
 """How long the confirm of a publish that has left may take: a shard is replaced within this time."""
 BASIC_GET = BY_NAME["basic_get"]
+LOGIN_REFUSED = "Login failed"
 UNROUTABLE = 312
 FULL = "rejected Unable to publish message. Check queue limits."
 """RabbitMQ's words."""
+
+
+def logged_in(clients: DirectClients, name: str, password: str, host: str, vhost: str) -> Steps:
+    """Log a user in that is not one of the node's own, and return its rights. Refusal if it may not open the vhost."""
+    decision = yield Until(partial(clients.services.logins.check, name, password, host))
+    if not isinstance(decision, Identity):
+        raise Refusal("denied", LOGIN_REFUSED)
+    while True:
+        try:
+            if decision.rights.may_open(vhost):
+                return decision.rights
+            raise Refusal("denied", "User not authorised to access virtual host")
+        except Undecided as undecided:
+            yield Until(undecided.start)
 
 
 class NoRoom(Refusal):

@@ -45,7 +45,7 @@ async def caller(request: Request) -> Caller:
     if not ALLOWED.intersection(login.tags):
         raise HttpError(401, "Not management user")
     broker.sampler.wake()
-    return Caller(broker, login.user, login.tags, login.internal, host_of(request))
+    return Caller(broker, login.user, login.tags, login.internal, host_of(request), login.credentials)
 
 
 async def nobody(_request: Request) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from console.broker import Broker, Facts
+from console.broker import Broker, Credentials, Facts
 from console.http.errors import HttpError, not_found
 from penstock.amqp import methods_cy as methods
 from penstock.node.runtime_paths import Role
@@ -34,6 +34,7 @@ class Caller:
     tags: tuple[str, ...]
     internal: bool
     host: str
+    credentials: Credentials | None = field(default=None, repr=False)
 
     @property
     def is_administrator(self) -> bool:
@@ -149,15 +150,18 @@ class Caller:
         return found
 
     def must_act_in(self, vhost: str) -> None:
-        """Check that it may open a vhost as a client; rights to queues and exchanges are the acceptor's to check.
-        HttpError if not.
+        """Check that it may open a vhost as a client; rights to queues and exchanges, and all rights of a user that is
+        not the node's own, are the acceptor's to check. HttpError if not.
         """
-        self.must_open(vhost)
-        if not self.internal:
-            raise HttpError(401, f"the rights of user '{self.user}', who is not the node's own, are not known here")
+        if self.internal:
+            self.must_open(vhost)
+        elif not self.broker.topology.has_vhost(vhost):
+            raise not_found()
 
     def _as_client(self, command: str, vhost: str, **arguments: Any) -> Awaitable[Any]:
-        return self.broker.command(command, user=self.user, host=self.host, vhost=vhost, **arguments)
+        name, password = self.credentials or ("", "")
+        whose = {"user": self.user, "name": name, "password": password, "host": self.host}
+        return self.broker.command(command, **whose, vhost=vhost, **arguments)
 
     async def _carried_out(self, answer: Any, command: str, arguments: Facts) -> Any:
         outcome = "done"

@@ -17,7 +17,7 @@ Answers = list[dict[str, Any]]
 def begin(node: Node, command: str, /, user: str = "guest", **arguments: Any) -> Answers:
     """Begin a command; return the list that its answer will be in."""
     answers: Answers = []
-    whose = {"user": user, "host": "192.0.2.1", "vhost": "/"}
+    whose = {"user": user, "name": "", "password": "", "host": "192.0.2.1", "vhost": "/"}
     carry_out(node.core(0), command, {**whose, **arguments}, answers.append)
     return answers
 
