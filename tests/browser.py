@@ -119,11 +119,22 @@ class Page:
 
     def click(self, selector: str) -> None:
         """Click the middle of an element."""
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
-        box = self.evaluate(f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().toJSON()")
+        self.click_element(f"document.querySelector({json.dumps(selector)})")
+
+    def click_element(self, element: str) -> None:
+        """Click the middle of the element that an expression in JavaScript finds."""
+        box = self.evaluate(
+            f"(it => (it.scrollIntoView({{block: 'center'}}), it.getBoundingClientRect().toJSON()))({element})"
+        )
         place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
+
+    def upload(self, selector: str, file: Path) -> None:
+        """Choose a file in a field for files."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", files=[str(file)], nodeId=node)
 
     def edit(self, command: str) -> None:
         """Do what a key of an editor does: `copy` or `paste`."""

@@ -40,7 +40,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """A node whose queue `orders` is full, with producers that it holds, and queues with hostile names."""
     directory = tmp_path_factory.mktemp("node")
-    with Broker(directory, "http.port=0", "http.metrics_port=0") as broker:
+    with Broker(directory, "http.port=0", "http.metrics_port=0", shards=2) as broker:
         host, port = Node.load(Pointer.load(directory / "data").runtime).http["api"]
         connection = pika.BlockingConnection(parameters(broker))
         channel = connection.channel()

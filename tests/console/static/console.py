@@ -79,9 +79,7 @@ class Console:
             f".find(it => (it.getAttribute('aria-label') ?? it.innerText).startsWith({json.dumps(text)}))"
         )
         self.wait(find)
-        self.page.evaluate(f"document.querySelector('[data-test]')?.removeAttribute('data-test'), "
-                           f"{find}.setAttribute('data-test', '')")  # fmt: skip
-        self.page.click("[data-test]")
+        self.page.click_element(find)
 
     def check_clean(self) -> None:
         """Check that the browser had nothing to object to, and that all files came from the node."""

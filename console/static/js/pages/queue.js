@@ -101,7 +101,8 @@ function Rates({ history }) {
 function Move({ path, label, queue }) {
   const [shard, setShard] = useState('');
   const shards = usePoll(may('administrator') ? '/api/shards' : null, 10);
-  const others = (shards.data ?? []).map((each) => each.shard).filter((each) => each !== queue?.flow?.shard);
+  const home = queue?.flow?.shard;
+  const others = home === undefined ? [] : (shards.data ?? []).map((each) => each.shard).filter((each) => each !== home);
   const target = shard === '' ? others[0] : Number(shard);
   const act = async () => {
     await post(`${path}/move`, { shard: target });

@@ -22,7 +22,7 @@ export function TransferDialog({ vhost, name, label, ready, close }) {
       () => open.current, setDone);
     say(`${back ? 'Redriven' : 'Moved'}: ${plural(total.moved, 'message')}${total.kept ? `; ${count(total.kept)} could not go and stay` : ''}.`);
   };
-  return html`<${Dialog} title=${`Move messages of ${label}`} close=${close} act=${act} ready=${back || target.trim() !== ''}
+  return html`<${Dialog} title=${`Move messages of ${label}`} close=${close} act=${act} ready=${ready > 0 && (back || target.trim() !== '')}
     label=${back ? 'Redrive' : 'Move messages'}>
     <${Choice} name="way" legend="Where to" value=${way} choose=${setWay}
       options=${[['back', 'dead letters back to where they came from'], ['queue', 'to another queue']]} />
