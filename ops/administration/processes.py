@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ops.administration.node import gauges_of
-from ops.claim import Pointer
+from ops.claim import Pointer, is_claimed
 from ops.errors import CommandError
 from ops.naming import data_directory
 from ops.running import Running
@@ -22,11 +22,17 @@ class Processes:
     """The processes of a running node. CommandError if none runs on the data directory."""
 
     def __init__(self, data: Path | None) -> None:
+        self._data = data_directory(data)
         self.gauges: Gauges = gauges_of(data)
-        pointer = Pointer.load(data_directory(data))
+        pointer = Pointer.load(self._data)
         if pointer is None:
             raise CommandError("the node has stopped")
         self.node = Running.load(pointer.runtime)
+
+    def check_running(self) -> None:
+        """Raise CommandError if the node has stopped since: its gauges stay as they were then."""
+        if not is_claimed(self._data):
+            raise CommandError(f"the node on {self._data} has stopped")
 
     def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
         """Return the answer of one process. CommandError if it does not answer or refuses."""

@@ -60,6 +60,7 @@ class RunningNode:
         """Watch the node for `seconds`; return rows and the world. `on_progress` gets the part that is over."""
         samples, began, used = Samples(), time.monotonic(), self._used()
         while (elapsed := time.monotonic() - began) < seconds or samples.intervals < 1:
+            self.processes.check_running()
             samples.add_reading(time.monotonic(), self.gauges.queues_by_id().values())
             on_progress(min(elapsed / seconds, 1.0) if seconds else 1.0)
             self._sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)

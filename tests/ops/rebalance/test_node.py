@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,14 @@ def test_rows_come_from_two_readings_at_least(node: ServedNode) -> None:
     assert (seen.queue, seen.shard, seen.backlog, seen.backlog_bytes, seen.coverage) == ("a", 1, 7, 700, 1.0)
     assert all(shard.cpu is None for shard in world.shards)
     assert parts == sorted(parts) and parts[-1] <= 1.0
+
+
+def test_a_watch_ends_with_the_node(tmp_path: Path) -> None:
+    with ExitStack() as running:
+        node = running.enter_context(served(tmp_path / "data"))
+        watching = RunningNode(node.data, lambda _seconds: running.close())
+        with pytest.raises(CommandError, match=f"^the node on {node.data} has stopped$"):
+            watching.watched(300.0, lambda _part: None)
 
 
 def test_earlier_rows_get_the_present_depths_and_places(node: ServedNode) -> None:
