@@ -17,6 +17,7 @@ from console.login_turns import LoginTurns
 from console.metrics.reading import Reading
 from console.metrics.scraping import Scraping
 from console.processors import Processors
+from console.rebalancing import Rebalancing
 from console.sampler import Sampler
 from penstock.control.asking import ask
 from penstock.control.audit import Audit
@@ -64,6 +65,7 @@ class Broker:
         self.foreign = ForeignArguments(topology, self.administer)
         self.settings: Mapping[str, Any] = node.settings.model_dump(mode="json")
         self.scraping = Scraping(self.reading)
+        self.rebalancing = Rebalancing(node.settings.data)
         self._turns = asyncio.Semaphore(REQUESTS)
         self._logins = LoginTurns()
 

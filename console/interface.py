@@ -64,5 +64,6 @@ class Interface:
     async def close(self) -> None:
         """Stop serving."""
         await self.watch.close()
+        await self.broker.rebalancing.close()
         await asyncio.gather(*(server.close() for server in self._servers))
         self.broker.scraping.close()

@@ -111,6 +111,19 @@ class Caller:
         """Have one process do something in this user's name."""
         return await self._carried_out(self.broker.ask(role, index, question, **arguments), question, arguments)
 
+    async def make_plan(self, window: int, moves_max: int | None, leave: list[int]) -> Facts:
+        """Make a plan of moves for this user (`console.rebalancing`)."""
+        making = self.broker.rebalancing.plan(self.user, window, moves_max, leave)
+        arguments = {"window": window, "moves_max": moves_max, "leave": leave}
+        found: Facts = await self._carried_out(making, "rebalance_plan", arguments)
+        return found
+
+    async def apply_plan(self, plan: str) -> Facts:
+        """Begin to apply a plan for this user (`console.rebalancing`)."""
+        beginning = self.broker.rebalancing.apply(self.user, plan)
+        found: Facts = await self._carried_out(beginning, "rebalance_apply", {"plan": plan})
+        return found
+
     async def method(self, vhost: str, name: str, **arguments: Any) -> Facts:
         """Have an acceptor carry out a method of AMQP as if this user's client had sent it; return what answers it.
         HttpError if the user may not open the vhost, or a frame cannot hold the arguments.

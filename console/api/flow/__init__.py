@@ -1,6 +1,6 @@
 """penstock's own part of the API: held producers and their causes, stops by hand, limits, incidents, shards."""
 
-from console.api.flow import events, held, history, limits, moves, redriving, shards, stops
+from console.api.flow import events, held, history, limits, moves, rebalance, redriving, shards, stops
 
 ROUTERS = (
     held.router,
@@ -10,5 +10,6 @@ ROUTERS = (
     shards.router,
     moves.router,
     redriving.router,
+    rebalance.router,
     events.router,
 )

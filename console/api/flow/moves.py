@@ -24,21 +24,6 @@ class Move(BaseModel):
     shard: int = Field(ge=0)
 
 
-@router.get("/rebalance")
-async def moves(caller: Called) -> Response:
-    """The moves of queues that are under way."""
-    caller.must_monitor()
-    topology = caller.broker.topology
-    names = ("source", "target", "phase", "plan", "since", "count", "size")
-    found = []
-    for move in topology.moves.values():
-        queue = topology.queue_by_id(move.queue_id)
-        if queue is not None:
-            facts = {name: getattr(move, name) for name in names}
-            found.append({"vhost": queue.vhost, "name": queue.name, **facts})
-    return answer({"placement_version": topology.placement_version, "moves": found})
-
-
 @router.post("/queues/{vhost}/{name}/move")
 async def move(caller: Called, vhost: Segment, name: Segment, wanted: Move) -> Response:
     """Move a queue with its messages to another shard, while it is in use; answered when that is over. 409 if the queue
