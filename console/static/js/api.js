@@ -32,10 +32,10 @@ export async function get(path, signal) {
   return answered(await sent('GET', path, undefined, signal));
 }
 
-/** Change something; every panel asks again afterwards. */
-export async function change(method, path, body) {
+/** Change something, which may take `patience` ms; every panel asks again afterwards. */
+export async function change(method, path, body, patience) {
   try {
-    return await answered(await sent(method, path, body));
+    return await answered(await sent(method, path, body, undefined, patience));
   } finally {
     changes.set(changes.get() + 1);
   }
@@ -46,9 +46,9 @@ export async function post(path, body, signal) {
   return answered(await sent('POST', path, body, signal));
 }
 
-async function sent(method, path, body, signal) {
+async function sent(method, path, body, signal, patience = PATIENCE_MS) {
   const options = { method, headers: { accept: 'application/json' }, credentials: 'same-origin' };
-  const limit = AbortSignal.timeout(PATIENCE_MS);
+  const limit = AbortSignal.timeout(patience);
   options.signal = signal ? AbortSignal.any([signal, limit]) : limit;
   if (body !== undefined) {
     options.body = JSON.stringify(body);

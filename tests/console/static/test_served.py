@@ -12,7 +12,7 @@ from tests.console.static.test_vendor import STATIC
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-SENT_MOST = 125_000
+SENT_MOST = 120_000
 """Bytes that a browser loads before a reader sees the overview; those of all pages together are hardly more."""
 
 

@@ -13,13 +13,12 @@ import pytest
 
 from console.api.flow.rebalance import PLAN_ID
 from tests.console.http.node import BASIC, Answer, HttpBroker, connected
-from tests.raw import Client
+from tests.console.planned import declare
 from tests.waiting import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
 READER = ("reader", "reader")
-QUEUES = [f"planned.{number}" for number in range(12)]
 PATH = "/api/rebalance"
 UNKNOWN = "20260101-000000-00000000"
 
@@ -32,17 +31,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpBroker]:
         assert node.penstock("user", "add", "reader", "--tag", "monitoring", given="reader\n").returncode == 0
         declare(node, messages=1)
         yield node
-
-
-def declare(node: HttpBroker, messages: int) -> None:
-    """Declare the queues, each with so many messages."""
-    with Client.connect(node.address) as client:
-        channel = client.channel()
-        for name in QUEUES:
-            channel.call("queue.declare", queue=name, durable=True)
-            for _ in range(messages):
-                channel.publish(b"x", name, delivery_mode=2)
-        wait_for(lambda: [queue.ready for queue in node.queues()] == [messages] * len(QUEUES), what="all messages")
 
 
 def post(node: HttpBroker, action: str, content: Any = None, **how: Any) -> Answer:
