@@ -57,6 +57,12 @@ class HttpSettings(BaseModel):
         "answer, in seconds",
     )
 
+    report: FilePath | None = Field(
+        default=None,
+        description="the page that `penstock pipeline report --html` has written last, which the console shows",
+        json_schema_extra={"default_text": "`report.html` in the data directory"},
+    )
+
     @property
     def places(self) -> dict[str, tuple[str, int]]:
         """Host and port of each port, by name: "api" and "metrics"."""

@@ -148,6 +148,11 @@ class Settings(Listening):
         """The directory of telemetry files."""
         return self.telemetry.directory or self.data / "telemetry"
 
+    @property
+    def report_file(self) -> Path:
+        """The file of the pipeline's last report, which may be missing."""
+        return self.http.report or self.data / "report.html"
+
     @classmethod
     def from_resolved(cls, facts: Mapping[str, Any]) -> Self:
         """The settings that another process resolved (`model_dump(mode="json")`); reads no file and no environment."""

@@ -1,6 +1,6 @@
 """penstock's own part of the API: held producers and their causes, stops by hand, limits, incidents, shards."""
 
-from console.api.flow import events, held, history, limits, moves, rebalance, redriving, shards, stops
+from console.api.flow import events, held, history, limits, moves, rebalance, redriving, report, shards, stops
 
 ROUTERS = (
     held.router,
@@ -11,5 +11,6 @@ ROUTERS = (
     moves.router,
     redriving.router,
     rebalance.router,
+    report.router,
     events.router,
 )

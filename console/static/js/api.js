@@ -32,6 +32,13 @@ export async function get(path, signal) {
   return answered(await sent('GET', path, undefined, signal));
 }
 
+/** When a file that the node serves was written, in ms since 1970. ApiError with the reason if it cannot be read. */
+export async function written(path, signal) {
+  const response = await sent('HEAD', path, undefined, signal);
+  if (!response.ok) await get(path, signal); // the reason is in the body
+  return Date.parse(response.headers.get('last-modified'));
+}
+
 /** Change something, which may take `patience` ms; every panel asks again afterwards. */
 export async function change(method, path, body, patience) {
   try {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from penstock.settings import Settings
 from penstock.settings.http import HTTP_PORT, METRICS_PORT, HttpSettings
 
 
@@ -14,6 +15,13 @@ def test_two_ports_are_served_by_default() -> None:
     assert HttpSettings().places == {"api": ("127.0.0.1", HTTP_PORT), "metrics": ("127.0.0.1", METRICS_PORT)}
     assert list(HttpSettings(metrics=False).places) == ["api"]
     assert HttpSettings(enabled=False).places == {}
+
+
+def test_the_report_is_in_the_data_directory_unless_it_is_named() -> None:
+    found = [
+        Settings.from_resolved({"data": "/d", "http": http}).report_file for http in ({}, {"report": "/r/last.html"})
+    ]
+    assert found == [Path("/d/report.html"), Path("/r/last.html")]
 
 
 def test_a_certificate_is_that_of_a_listener() -> None:
