@@ -19,6 +19,9 @@ PLAN_ID = r"^[0-9]{8}-[0-9]{6}-[0-9a-f]{8}$"
 """The command would read any other name as that of a file."""
 WINDOW_MOST = 300
 SHARDS_MOST = 256
+MOVES_MOST = 1_000_000
+NAME_MOST = 200
+"""Characters of a plan's id: a plan from a file may have another than those made here."""
 OF_A_MOVE = ("source", "target", "phase", "plan", "since", "count", "size")
 
 
@@ -30,8 +33,8 @@ class Making(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     window: int = Field(ge=1, le=WINDOW_MOST)
-    moves_max: int | None = Field(default=None, ge=1)
-    leave: list[Annotated[int, Field(ge=0)]] = Field(default=[], max_length=SHARDS_MOST)
+    moves_max: int | None = Field(default=None, ge=1, le=MOVES_MOST)
+    leave: list[Annotated[int, Field(ge=0, lt=SHARDS_MOST)]] = Field(default=[], max_length=SHARDS_MOST)
 
 
 class Applying(BaseModel):
@@ -47,7 +50,7 @@ class Aborting(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    plan: str | None = None
+    plan: str | None = Field(default=None, max_length=NAME_MOST)
 
 
 @router.get("")

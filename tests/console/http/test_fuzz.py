@@ -1,6 +1,7 @@
 """Requests made from the API's own description, and from what it does not allow: none may be answered by a defect.
 
-Health checks answer 503 on purpose, and the stream of events does not end: both are left out.
+Health checks answer 503 on purpose, the stream of events does not end, and a plan is made for up to five minutes:
+they are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.raw import Client
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECONDS = 800
-ENDLESS_OR_503 = r"^/api/(flow/events|health/checks/.*)$"
+ENDLESS_OR_503 = r"^/api/(flow/events|health/checks/.*|rebalance/plan)$"
 
 
 def test_no_request_is_answered_by_a_defect(tmp_path: Path) -> None:

@@ -120,7 +120,9 @@ def test_the_lease_is_shown_and_the_plan_aborted(own: HttpBroker) -> None:
         ("apply", {"plan": f"../{UNKNOWN}"}, 400, "plan: "),
         ("apply", {"plan": f"{UNKNOWN}\n"}, 400, "plan: "),
         ("apply", {}, 400, "plan: "),
+        ("plan", {"window": 1, "leave": [10**30]}, 400, "leave.0: "),
         ("abort", {"plan": 7}, 400, "plan: "),
+        ("abort", {"plan": "x" * 201}, 400, "plan: "),
     ],
 )
 def test_odd_requests_are_refused(own: HttpBroker, action: str, content: Any, status: int, reason: str) -> None:
