@@ -3,6 +3,7 @@
     question    arguments   answer
     connections             as in `acceptor.amqp.listing`
     terms       connections {connection: {client_properties, frame_max, channel_max}} of those that are open
+    sums                    as in `acceptor.amqp.listing`
     all_consumers           as in `acceptor.amqp.listing`
     channels                as in `acceptor.amqp.listing`
     publishing              as in `acceptor.holding.publishing_channels`
@@ -67,6 +68,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
         "connections": (lambda: listing.connections(core.state), {}),
         "terms": (partial(listing.terms, core.state), {"connections": list}),
         "channels": (lambda: listing.channels(core.state), {}),
+        "sums": (lambda: listing.sums(core.state), {}),
         "all_consumers": (lambda: listing.consumers(core.state), {}),
         "close": (partial(listing.close, core.state), {"connection": str, "reason": str}),
         "publishing": (lambda: publishing_channels.channels(core.state, core.routes), {}),

@@ -391,7 +391,9 @@ class Channel(ChannelState):
     def write_confirms(self) -> None:
         """Write acks and nacks of completed publishes to the client."""
         if self.confirms is not None:
-            self.acceptor.counters.confirmed += self.confirms.write(self.number, self.connection.output)
+            acked = self.confirms.write(self.number, self.connection.output)
+            self.acceptor.counters.confirmed += acked
+            self.traffic.confirmed += acked
             self.acceptor.dirty[self.connection] = None
 
     # Out
@@ -449,6 +451,7 @@ class Channel(ChannelState):
             self.services.delivery.forget(consumer)
         self.consumers.clear()
         self.services.replies.cancel(self)
+        self.acceptor.counters.ended.add(self.counted())
         self.unacked = UnackedTags()
         self.leave_gates()
         self.unwarn()

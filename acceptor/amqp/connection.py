@@ -321,13 +321,13 @@ class Connection(ConnectionState):
             )
         self.services.headcount.open_channel(self)
         self.channels[number] = Channel(self, number, self.services)
-        self.acceptor.counters.open_channels += 1
+        self.acceptor.counters.channels_opened += 1
         self.send(number, "channel_open_ok")
 
     def forget_channel(self, channel: ChannelState) -> None:
         """Remove a channel that the client has closed, or whose close it has answered."""
         if self.channels.pop(channel.number, None) is not None:
-            self.acceptor.counters.open_channels -= 1
+            self.acceptor.counters.channels_closed += 1
             self.services.headcount.channels_are_gone(self, 1)
 
     # Time
@@ -457,7 +457,7 @@ class Connection(ConnectionState):
                 channel.end(ChannelEvent.CONNECTION_ENDS, keep_parked=keep_parked)
             else:
                 channel.happened(ChannelEvent.CONNECTION_ENDS)
-        self.acceptor.counters.open_channels -= len(self.channels)
+        self.acceptor.counters.channels_closed += len(self.channels)
         self.services.headcount.channels_are_gone(self, len(self.channels))
         self.channels.clear()
 

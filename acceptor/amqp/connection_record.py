@@ -23,6 +23,7 @@ class ConnectionRecord:
     def begins(self, connection: ConnectionState) -> None:
         """Record that the handshake is over."""
         self.opened = connection.acceptor.now
+        connection.acceptor.counters.connections_opened += 1
         _record(connection, "open", 0, None, None)
 
     def ends(self, connection: ConnectionState, reason: str) -> None:
@@ -35,6 +36,7 @@ class ConnectionRecord:
         recorded.
         """
         if self.opened is not None:
+            connection.acceptor.counters.connections_closed += 1
             open_ms = round((connection.acceptor.now - self.opened) * 1000)
             _record(connection, "close", self.channels, self.reason, open_ms)
         elif self.reason is not None:

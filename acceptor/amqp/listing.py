@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from acceptor.amqp.connection import Connection, forced
+from acceptor.clients.channel_stage import OPEN as CHANNEL_OPEN
 from acceptor.clients.connection_stage import OPEN
+from acceptor.clients.traffic import Traffic
+from penstock.amqp.spec import PROTOCOL_HEADER
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
@@ -29,6 +32,10 @@ def connections(state: AcceptorState) -> list[dict[str, Any]]:
             "held_channels": sum(channel.held_by is not None for channel in connection.channels.values()),
             "parked_bytes": connection.kept.parked,
             "read": connection.reads,
+            "received_bytes": len(PROTOCOL_HEADER) + connection.scanner.scanned,
+            "reads": connection.scanner.scans,
+            "sent_bytes": connection.output.popped,
+            "writes": connection.output.pops,
             **_tls(connection),
         }
         for connection in _open(state)
@@ -62,7 +69,10 @@ def _texts(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def channels(state: AcceptorState) -> list[dict[str, Any]]:
-    """Return the channels of open connections, those of the oldest connection first, with their modes and messages."""
+    """Return the channels of open connections, those of the oldest connection first, with their modes and messages.
+    `group` differs between channels that have had the same number one after the other; `counts` are those of
+    `acceptor.clients.traffic`.
+    """
     return [
         {
             **channel.whose(),
@@ -72,10 +82,31 @@ def channels(state: AcceptorState) -> list[dict[str, Any]]:
             "prefetch": channel.receiving.prefetch,
             "shared_prefetch": channel.shared_prefetch.limit,
             "held": channel.held_by is not None,
+            "group": channel.group,
+            "counts": channel.counted().counts(),
         }
         for connection in _open(state)
         for channel in connection.channels.values()
     ]
+
+
+def sums(state: AcceptorState) -> dict[str, int]:
+    """Return the traffic of all channels since the acceptor's start, those that have ended included, and how many
+    connections and channels were opened and closed, and queues declared.
+    """
+    counters, traffic = state.counters, Traffic()
+    traffic.add(counters.ended)
+    for channel in state.channels():
+        if channel.stage is CHANNEL_OPEN:
+            traffic.add(channel.counted())
+    return {
+        **traffic.counts(),
+        "connections_opened": counters.connections_opened,
+        "connections_closed": counters.connections_closed,
+        "channels_opened": counters.channels_opened,
+        "channels_closed": counters.channels_closed,
+        "queues_declared": counters.queues_declared,
+    }
 
 
 def consumers(state: AcceptorState) -> list[dict[str, Any]]:

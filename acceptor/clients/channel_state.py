@@ -13,9 +13,9 @@ from acceptor.clients.inbox import EMPTY
 from acceptor.clients.notices import ChannelNotices
 from acceptor.clients.parked import ParkedMethod, ParkedRun
 from acceptor.clients.prefetch import SharedPrefetch
-from acceptor.clients.pulse import Pulse
 from acceptor.clients.receiving import Receiving
 from acceptor.clients.running import Running, Uncommitted
+from acceptor.clients.traffic import Traffic
 from acceptor.gates.confirms import Confirms, Withholding
 from acceptor.gates.gate import Gate
 from acceptor.gates.queue_gate import QueueGate
@@ -71,7 +71,7 @@ class ChannelState(Staged[ChannelStage, ChannelEvent], ABC):
         self.gates: list[Gate] = []
         self.hold: Hold | None = None
         self.notices = ChannelNotices()
-        self.pulse = Pulse()
+        self.traffic = Traffic()
         self.confirms: Confirms | None = None
         self.withheld = 0
         self.route: Route | None = None
@@ -89,6 +89,11 @@ class ChannelState(Staged[ChannelStage, ChannelEvent], ABC):
     def whose(self) -> dict[str, Any]:
         """Return the fields that identify the channel in log lines and answers."""
         return {**self.connection.whose(), "channel": self.number}
+
+    def counted(self) -> Traffic:
+        """Return its traffic so far. Acks of an open transaction count until that is rolled back."""
+        self.traffic.acked = self.unacked.acked
+        return self.traffic
 
     def published_along(self, route: Route) -> None:
         """Note the route of the last publish, another than before."""

@@ -79,11 +79,14 @@ class Delivery:
         connection = channel.connection
         batch = bus.batch_at(parts, part)
         nbytes = batch.whole(0, count)
-        tag = (
-            channel.unacked.skip(count)
-            if consumer.no_ack
-            else channel.unacked.deliver(id, sequence, count, int(self.acceptor.now), nbytes)
-        )
+        if consumer.no_ack:
+            tag = channel.unacked.skip(count)
+            channel.traffic.delivered_no_ack += count
+        else:
+            tag = channel.unacked.deliver(id, sequence, count, int(self.acceptor.now), nbytes)
+            channel.traffic.delivered += count
+        if redelivered:
+            channel.traffic.redelivered += count
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
         consumer.written += nbytes
         connection.delivered += nbytes

@@ -106,7 +106,9 @@ class DirectChannel(Channel):
         assert self.confirms is not None
         completed, self.confirms.completed = self.confirms.completed, []
         if completed:
-            self.acceptor.counters.confirmed += sum(count for _, count, negative in completed if not negative)
+            acked = sum(count for _, count, negative in completed if not negative)
+            self.acceptor.counters.confirmed += acked
+            self.traffic.confirmed += acked
             self.confirm = not any(negative for _, _, negative in completed)
             self.on_outcome()
 

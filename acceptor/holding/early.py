@@ -56,9 +56,9 @@ class EarlyNotice:
         if self.rate and self.gates.queue_gates:
             for connection in self.acceptor.connections.values():
                 for channel in connection.channels.values():
-                    pulse = channel.pulse
-                    if pulse.recent or pulse.count != pulse.counted:
-                        pulse.tick()
+                    traffic = channel.traffic
+                    if traffic.recent or traffic.published != traffic.counted:
+                        traffic.tick()
 
     def warn_channels(self) -> None:
         """Warn channels of the queues that have stopped since the last call and still are; called often."""
@@ -86,7 +86,7 @@ class EarlyNotice:
         """Return one of these queues to which a channel publishes often enough; None also if its client was notified
         already.
         """
-        if channel.held_by is not None or channel.notices.early is not None or channel.pulse.rate() < self.rate:
+        if channel.held_by is not None or channel.notices.early is not None or channel.traffic.rate() < self.rate:
             return None
         for route in channel.routes.recent:
             for queue_gate in route.queue_gates:

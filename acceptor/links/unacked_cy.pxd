@@ -2,7 +2,7 @@ import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch.consumer_ids cimport GETS_BIT, at_shard, shard_of
 from penstock.batch.pointers cimport address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
-from penstock.batch.settlement_rows cimport OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REQUEUE, SETTLED_ROW
+from penstock.batch.settlement_rows cimport OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_ACK, SETTLE_REQUEUE, SETTLED_ROW
 
 cdef enum:
     ROW = 40
@@ -34,6 +34,7 @@ cdef class UnackedTags:
     cdef readonly int64_t next_tag
     cdef readonly int64_t total
     cdef readonly int64_t consumed
+    cdef readonly int64_t acked
     cdef readonly int64_t whole
     cdef bytearray journal
 
@@ -42,7 +43,7 @@ cdef class UnackedTags:
     cpdef int64_t skip(self, int64_t count)
     @cython.locals(p=cython.p_uchar, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, first=int64_t)
     cdef Py_ssize_t find(self, int64_t tag) noexcept
-    @cython.locals(p=cython.p_uchar, i=Py_ssize_t, tag=uint64_t, kind=uint32_t, multiple=uint32_t)
+    @cython.locals(p=cython.p_uchar, i=Py_ssize_t, tag=uint64_t, kind=uint32_t, multiple=uint32_t, before=int64_t)
     cpdef settle(self, bytearray settlements, Py_ssize_t count, list builders)
     @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, size=int64_t, offset=int64_t,
                    whole=int64_t, before=int64_t)

@@ -22,7 +22,7 @@ import cython
 if not cython.compiled:
     from penstock.batch.consumer_ids import GETS_BIT, at_shard, shard_of
     from penstock.batch.pointers import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
-    from penstock.batch.settlement_rows import OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_REQUEUE, SETTLED_ROW
+    from penstock.batch.settlement_rows import OF_COUNT, OF_KIND, OF_SEQUENCE, SETTLE_ACK, SETTLE_REQUEUE, SETTLED_ROW
 
     ROW = 40
     SETTLEMENT_SIZE = 16
@@ -138,6 +138,7 @@ class UnackedTags:
         self.next_tag = 1
         self.total = 0
         self.consumed = 0
+        self.acked = 0
         self.whole = 0
         self.journal: Any = None
 
@@ -203,6 +204,7 @@ class UnackedTags:
             tag = get64(p, i * SETTLEMENT_SIZE)
             kind = get32(p, i * SETTLEMENT_SIZE + 8)
             multiple = get16(p, i * SETTLEMENT_SIZE + 12)
+            before = self.total
             if tag == 0 and multiple:
                 self.settle_all(kind, builders)
             elif multiple:
@@ -210,6 +212,8 @@ class UnackedTags:
                     return tag
             elif not self.settle_one(tag, kind, builders):
                 return tag
+            if kind == SETTLE_ACK:
+                self.acked += before - self.total
         self.trim()
         return -1
 
@@ -363,6 +367,8 @@ class UnackedTags:
         for row in range(len(journal) // ROW):
             count = get32(p, row * ROW + 24)
             self.total += count
+            if get32(p, row * ROW + 28) & 3 == SETTLE_ACK:
+                self.acked -= count
             self.whole += get64(p, row * ROW + 32)
             if not get64(p, row * ROW + 8) >> GETS_BIT:
                 self.consumed += count

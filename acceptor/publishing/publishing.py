@@ -252,7 +252,7 @@ class Publishing:
                 if queue_gate.waiting.remembers and queue_gate.rounds is not None:
                     queue_gate.rounds.charge(queue_gate, channel, 0 if in_lane else count, 0 if in_lane else whole)
         self.acceptor.counters.published += count
-        channel.pulse.count += count
+        channel.traffic.published += count
         run.advance(count)
 
     def age_of(self, channel: ChannelState, run: ParkedRun, route: Route, count: int) -> int:
@@ -329,6 +329,9 @@ def unroutable(channel: ChannelState, run: ParkedRun) -> None:
     """Return mandatory publishes that no queue takes; confirm these and the others."""
     if run.mandatory and channel.stage is not DETACHED:
         channel.connection.write_contents(channel.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
+        channel.traffic.returned += run.count
+    else:
+        channel.traffic.dropped += run.count
     if channel.confirms is not None and run.tag:
         confirm(channel, run.tag, run.count)
     run.advance(run.count)

@@ -273,7 +273,7 @@ class Committing:
                 for queue_gate in target.queue_gates:
                     target.link.enter(queue_gate, run.count, whole)
             acceptor.counters.published += run.count
-            self.channel.pulse.count += run.count
+            self.channel.traffic.published += run.count
         for link, settlements in zip(acceptor.links, self.settlements[:-1], strict=True):
             if settlements:
                 self.commit(link)

@@ -18,6 +18,8 @@ cdef class Output:
     cdef bytearray chunk
     cdef Py_ssize_t used
     cdef readonly int64_t size
+    cdef readonly int64_t pops
+    cdef readonly int64_t popped
 
     @cython.locals(at=Py_ssize_t)
     cpdef write(self, bytes data)

@@ -35,13 +35,15 @@ RETURN = b"\x00\x3c\x00\x32"
 
 
 class Output:
-    """Data waiting to be written to one socket; `size` counts its bytes."""
+    """Data waiting to be written to one socket; `size` counts its bytes. `pops` have taken `popped` bytes before."""
 
     def __init__(self) -> None:
         self.chunks: list[bytearray | memoryview] = []
         self.chunk = bytearray()
         self.used = 0
         self.size = 0
+        self.pops = 0
+        self.popped = 0
 
     def write(self, data: bytes) -> None:
         """Append bytes as they are."""
@@ -82,6 +84,8 @@ class Output:
         self.chunks = []
         self.chunk = bytearray()
         self.used = 0
+        self.pops += 1
+        self.popped += self.size
         self.size = 0
         return chunks
 

@@ -68,6 +68,8 @@ cdef class Scanner:
     cdef public bint failed
     cdef readonly bint large
     cdef readonly int64_t unfinished
+    cdef readonly int64_t scans
+    cdef readonly int64_t scanned
     cdef dict assemblies
     cdef Assembly streaming
     cdef int64_t frame_left

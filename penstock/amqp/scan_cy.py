@@ -147,7 +147,8 @@ class Scanner:
     """The scanner of one connection. `frame_max` includes the 8 bytes around a payload; `max_body` is in bytes.
 
     `arena` has blocks for large bodies (`penstock.batch.arena`), None if there is none. `large`: whether the last scan
-    met large bodies. `unfinished` is the number of bytes kept of unfinished contents.
+    met large bodies. `unfinished` is the number of bytes kept of unfinished contents. `scans` have used
+    `scanned` bytes.
     """
 
     def __init__(self, frame_max: int, max_body: int, arena: Any = None) -> None:
@@ -157,6 +158,8 @@ class Scanner:
         self.failed = False
         self.large = False
         self.unfinished = 0
+        self.scans = 0
+        self.scanned = 0
         self.assemblies: dict[int, Assembly] = {}
         self.streaming: Any = None
         self.frame_left = 0
@@ -170,6 +173,7 @@ class Scanner:
         """
         p = address(data)
         pos = start
+        self.scans += 1
         self.large = False
         self.events = events
         while not self.failed:
@@ -218,7 +222,10 @@ class Scanner:
             if isinstance(event, PublishRun):
                 run = event
                 run.batch = run.builder.finish()
-        return end if self.failed else pos
+        if self.failed:
+            pos = end
+        self.scanned += pos - start
+        return pos
 
     def end(self) -> None:
         """Drop all unfinished contents; nothing more is scanned."""

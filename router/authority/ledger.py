@@ -30,12 +30,14 @@ class Step(NamedTuple):
 class Ledger:
     """The topology, the free slots and ids for new queues, and the steps since the last `take_steps`.
 
-    `usage` is the size of queues, exchanges and bindings, `recorded` the number of all steps so far.
+    `usage` is the size of queues, exchanges and bindings, `recorded` the number of all steps so far;
+    `queues_made` and `queues_removed` count queues since the start of the router.
     """
 
     def __init__(self, topology: Topology, slots: Slots, last_queue_id: int) -> None:
         self.topology = topology
         self.last_queue_id = last_queue_id
+        self.queues_made = self.queues_removed = 0
         self._slots = slots
         self._steps: list[Step] = []
         self.recorded = 0
@@ -65,6 +67,7 @@ class Ledger:
     def next_queue_id(self) -> int:
         """Return a new queue id. Ids count from 1 and are never reused."""
         self.last_queue_id += 1
+        self.queues_made += 1
         return self.last_queue_id
 
     def next_stop(self) -> int:
@@ -107,6 +110,7 @@ class Ledger:
             self.record(move.change_gone(), durable=False)
         sources = self._remove_bindings(self.topology.bindings_to(queue.vhost, "queue", queue.name))
         self.record(queue.change_gone(), queue.durable)
+        self.queues_removed += 1
         self._slots.free(queue.slot, queue.shard)
         self._delete_unused(queue.vhost, sources)
 

@@ -4,6 +4,7 @@
     vhost_add                name                                              whether it is new
     vhost_delete             name                                              None; its connections are closed
     vhost_list                                                                 [{name, queues, exchanges}, …]
+    queue_churn                                                                {queues_made, queues_removed} since start
     user_add                 name, password_hash, tags                         None
     user_set                 name, password_hash | None, tags | None           None; fields that are None stay
     user_delete              name                                              None; its connections are closed
@@ -75,6 +76,12 @@ def vhost_list(administration: Administration) -> list[dict[str, Any]]:
     ]
 
 
+def queue_churn(administration: Administration) -> dict[str, int]:
+    """Return how many queues were made and removed since the start of the router."""
+    ledger = administration.ledger
+    return {"queues_made": ledger.queues_made, "queues_removed": ledger.queues_removed}
+
+
 _OPTIONAL: Types = (str, type(None))
 _WHOSE: dict[str, Types] = {"user": str, "vhost": str}
 _SELECTED: dict[str, Types] = {"user": _OPTIONAL, "vhost": _OPTIONAL}
@@ -83,6 +90,7 @@ COMMANDS: dict[str, Command] = {
     "vhost_add": (vhost_add, {"name": str}),
     "vhost_delete": (vhost_delete, {"name": str}),
     "vhost_list": (vhost_list, {}),
+    "queue_churn": (queue_churn, {}),
     "user_add": (accounts.user_add, {"name": str, "password_hash": str, "tags": list}),
     "user_set": (accounts.user_set, {"name": str, "password_hash": _OPTIONAL, "tags": (list, type(None))}),
     "user_delete": (accounts.user_delete, {"name": str}),
@@ -112,7 +120,7 @@ NOT_AUDITED = frozenset(
     {
         "vhost_list", "user_list", "permission_list", "topic_permission_list", "limits_list", "policy_list",
         "policy_try", "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement",
-        "rebalance_lease", "rebalance_hold", "exchange_list", "binding_list", "foreign_arguments",
+        "queue_churn", "rebalance_lease", "rebalance_hold", "exchange_list", "binding_list", "foreign_arguments",
     }
 )  # fmt: skip
 """Commands without an audit record: they change nothing, or (`rebalance_hold`) come every few seconds."""

@@ -135,16 +135,19 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if answer.error is not None:
         raise refused(queue, answer.error)
     if answer.result is None:
+        channel.traffic.got_empty += 1
         channel.send("basic_get_empty")
         return
     got = to_acceptor.Got(*answer.result)
     getter = channel.getters[queue.queue_id]  # the queue may have moved meanwhile
     batch = bus.batch_at(answer.parts, got.part)
-    tag = (
-        channel.unacked.skip(1)
-        if no_ack
-        else channel.unacked.deliver(getter, got.sequence, 1, int(channel.acceptor.now), batch.whole(0, 1))
-    )
+    if no_ack:
+        tag = channel.unacked.skip(1)
+        channel.traffic.got_no_ack += 1
+    else:
+        tag = channel.unacked.deliver(getter, got.sequence, 1, int(channel.acceptor.now), batch.whole(0, 1))
+        channel.traffic.got += 1
+    channel.traffic.redelivered += got.redelivered
     channel.services.holding.begins_to_settle(channel.connection)
     suffix = got.remaining.to_bytes(4, "big")
     channel.connection.write_contents(channel.number, GET_OK, tag, got.redelivered, suffix, batch, 0, 1)

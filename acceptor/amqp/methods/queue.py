@@ -70,6 +70,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         known = find(channel, name)
     else:
         check_declare(channel, arguments["queue"], arguments["arguments"])
+        channel.acceptor.counters.queues_declared += 1
         channel.connection.owns_queues |= arguments["exclusive"]  # not only at the answer, which may come too late
         known = equal_queue(channel, arguments)
     counted = None

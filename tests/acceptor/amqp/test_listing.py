@@ -43,6 +43,8 @@ def test_what_a_connection_has_is_listed(node: Node) -> None:
     assert found == {
         **client.connection.whose(), "open_seconds": 2.5, "heartbeat": 7, "channels": 2, "consumers": 1, "unacked": 1,
         "held_channels": 0, "parked_bytes": 0, "read": True, "tls": "", "cipher": "", "certificate": "",
+        "received_bytes": 8 + client.connection.scanner.scanned, "reads": client.connection.scanner.scans,
+        "sent_bytes": client.connection.output.popped, "writes": client.connection.output.pops,
     }  # fmt: skip
     assert (found["user"], found["vhost"], found["client"]) == ("guest", "/", "app")
 
@@ -62,6 +64,39 @@ def test_consumers_are_listed_with_their_queues_and_terms(node: Node) -> None:
     assert (two["tag"], two["no_ack"]) == ("two", True)
     client.call("basic.cancel", 3, consumer_tag="one")
     assert [each["tag"] for each in listed(node, "all_consumers")] == ["two"]
+
+
+def test_channels_are_listed_with_the_counts_of_their_messages(node: Node) -> None:
+    client = open_channel(node)
+    client.publish(1, b"m", routing_key="q")
+    client.publish(1, b"m", routing_key="nowhere")
+    node.settle()
+    (found,) = listed(node, "channels")
+    counts = found["counts"]
+    assert isinstance(counts, dict) and (counts["published"], counts["dropped"], counts["acked"]) == (1, 1, 0)
+    client.call("channel.close", 1)
+    client.call("channel.open", 1)
+    (again,) = listed(node, "channels")
+    assert again["group"] != found["group"] and not any(again["counts"].values())  # type: ignore[attr-defined]
+
+
+def test_sums_go_on_when_channels_and_connections_end(node: Node) -> None:
+    client, other = open_channel(node), open_channel(node)
+    for each in client, other:
+        each.publish(1, b"m", routing_key="q")
+    other.call("queue.declare", 1, queue="q")
+    client.call("channel.close", 1)
+    client.call("connection.close")
+    answer, _ = questions(node.core(0))["sums"]
+    found = answer()
+    assert (found["published"], found["queues_declared"]) == (2, 1)
+    assert (found["channels_opened"], found["channels_closed"]) == (2, 1)
+    assert (found["connections_opened"], found["connections_closed"]) == (2, 0)
+    client.lose()
+    other.lose()
+    ended = answer()
+    assert ended["published"] == 2
+    assert (ended["channels_closed"], ended["connections_closed"]) == (2, 2)
 
 
 def test_a_held_producer_is_listed_as_such(node: Node) -> None:

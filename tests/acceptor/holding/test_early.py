@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.clients.pulse import RECENT_SECONDS
+from acceptor.clients.traffic import RECENT_SECONDS
 from tests.raw import JAVA
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node, open_channel

@@ -299,6 +299,20 @@ def test_settlements_are_gathered_with_or_without_what_is_requeued(load: Load, r
 
 
 @both_ways
+def test_acks_are_counted_and_those_of_a_transaction_until_it_is_undone(load: Load) -> None:
+    module, journal = load(NAME), bytearray()
+    tags = module.UnackedTags()
+    tags.deliver(0x100, 0, 9)
+    settle(load, tags, [(2, ACK, True), (3, REQUEUE, False), (4, REJECT, False), (6, ACK, False), (99, ACK, False)])
+    assert tags.acked == 3
+    run = [(7, ACK, True), (8, REJECT, False)]
+    tags.settle_noted(packed(run), len(run), [module.Settlements() for _ in range(SHARDS)], journal)
+    assert tags.acked == 5
+    tags.restore(journal)
+    assert (tags.acked, tags.total) == (3, 4)
+
+
+@both_ways
 def test_rows_of_some_consumers_go_by_another_shard(load: Load) -> None:
     """Rows change in the table, in pending settlements, and in the journal of a transaction."""
     module, journal = load(NAME), bytearray()

@@ -211,3 +211,4 @@ def test_an_output_is_used_again(load: Load) -> None:
     for nbytes in b"first", b"", b"second":
         output.write(nbytes)
         assert take(output) == nbytes
+    assert (output.pops, output.popped) == (6, len(b"firstsecond"))

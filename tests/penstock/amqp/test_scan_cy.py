@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.amqp.encode_cy import Output
 from penstock.batch.arena import BLOCK_BYTES, Arena, Loan
 from tests import frames
-from tests.frames import BODY, HEADER, header_frame, method_frame, publish_frames
+from tests.frames import BODY, HEADER, HEARTBEAT, header_frame, method_frame, publish_frames
 from tests.penstock.amqp import corpus, streams
 from tests.penstock.amqp.reading import FRAME_MAX, MAX_BODY, SCAN, Event, Reads, pieces, read, said
 from tests.twins import both_ways, load_compiled, load_plain
@@ -336,3 +336,14 @@ def test_what_follows_a_content_that_was_put_together_is_in_the_arena(load: Load
     assert [event.batch.count for event in events] == ([1, count] if runs == 2 else [count + 1])
     lent = [isinstance(getattr(event.batch.contents, "obj", None), Loan) for event in events]
     assert lent == [False, True][:runs]
+
+
+@both_ways
+def test_scans_are_counted_with_the_bytes_that_they_have_used(load: Load) -> None:
+    scanner, data = load(SCAN).Scanner(131072, 2**20), bytearray(frames.frame(HEARTBEAT, 0, b""))
+    assert scanner.scan(data + data[:3], 0, len(data) + 3, []) == len(data)
+    scanner.scan(bytearray(3) + data, 3, 3 + len(data), [])
+    assert (scanner.scans, scanner.scanned) == (2, 2 * len(data))
+    wrong = bytearray(b"no frame at all")
+    scanner.scan(wrong, 0, len(wrong), [])
+    assert scanner.failed and scanner.scanned == 2 * len(data) + len(wrong)

@@ -42,6 +42,7 @@ def test_a_queue_with_all_that_follows(ledger: Ledger) -> None:
         Step(["exchange_gone", "/", "x"], False),
     ]
     assert (ledger.take_slot(0), ledger.take_slot(0), ledger.take_slot(0)) == (1, 2, None)
+    assert (ledger.queues_made, ledger.queues_removed) == (1, 1)
     assert ledger.next_queue_id() == 43
 
 
