@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from console.count_rates import CountRates
 from console.foreign import ForeignArguments
 from console.login_turns import LoginTurns
 from console.metrics.reading import Reading
@@ -60,6 +61,9 @@ class Broker:
         self.topology = topology
         self.audit = audit
         self.sampler = Sampler(gauges, time.monotonic)
+        self.rates = CountRates(time.monotonic)
+        self.sums: dict[str, dict[str, int]] = {}
+        """The last answers of processes about their sums (`console.api.counted`), by process."""
         self.processors = Processors(time.monotonic)
         self.memory = NodeMemory(gauges)
         self.foreign = ForeignArguments(topology, self.administer)
@@ -102,6 +106,7 @@ class Broker:
 
     def tick(self) -> None:
         """Take samples, if somebody looks; called once a second."""
+        self.rates.tick()
         if self.sampler.is_awake:
             self.sampler.tick()
             self.processors.sample(self.reading())

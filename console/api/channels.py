@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from console.api.clients import channel_facts, channel_name, consumer_facts, visible
+from console.api.clients import channel_facts, channel_name, channels, consumer_facts, visible
 from console.http.access import Called
 from console.http.answers import answer
 from console.http.errors import HttpError, not_found
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api", tags=["channels"])
 @router.get("/channels")
 async def all_channels(caller: Called, wanted: Listed) -> Response:
     """All channels, or those of the user itself."""
-    found = visible(caller, await caller.broker.ask_acceptors("channels"))
+    found = visible(caller, await channels(caller.broker))
     return listed([channel_facts(caller.broker, each) for each in found], wanted)
 
 
@@ -26,7 +26,7 @@ async def all_channels(caller: Called, wanted: Listed) -> Response:
 async def channels_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> Response:
     """The channels of connections to a vhost."""
     caller.must_see(vhost)
-    found = visible(caller, await caller.broker.ask_acceptors("channels"))
+    found = visible(caller, await channels(caller.broker))
     return listed([channel_facts(caller.broker, each) for each in found if each["vhost"] == vhost], wanted)
 
 
@@ -34,7 +34,7 @@ async def channels_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> R
 async def one_channel(caller: Called, name: Segment, wanted: Listed) -> Response:
     """A channel with its consumers, by its name."""
     broker = caller.broker
-    channel = next((each for each in await broker.ask_acceptors("channels") if channel_name(each) == name), None)
+    channel = next((each for each in await channels(broker) if channel_name(each) == name), None)
     if channel is None:
         raise not_found()
     if not visible(caller, [channel]):

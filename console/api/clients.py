@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from console.api.counted import message_stats, with_rates
 from console.broker import Broker, Facts
 from console.http.caller import Caller
 from penstock.limits.features import QueueFeatures
@@ -56,6 +57,7 @@ def connection_facts(broker: Broker, connection: Facts) -> Facts:
         "protocol": "AMQP 0-9-1",
         "state": "blocked" if held or not connection["read"] else "running",
         "channels": connection["channels"],
+        **connection["counted"],
         "connected_at": int((time.time() - connection["open_seconds"]) * 1000),
         "timeout": connection["heartbeat"],
         "ssl": tls,
@@ -131,8 +133,41 @@ def channel_facts(broker: Broker, channel: Facts) -> Facts:
         "messages_unacknowledged": channel["unacked"],
         "prefetch_count": channel["prefetch"],
         "global_prefetch_count": channel["shared_prefetch"],
+        "message_stats": channel["message_stats"],
         "flow": {"held": channel["held"]},
     }
+
+
+async def channels(broker: Broker, acceptor: int | None = None) -> list[Facts]:
+    """Return the channels of an acceptor or (None) all of them, with RabbitMQ's `message_stats`."""
+    if acceptor is None:
+        found = await broker.ask_acceptors("channels")
+        broker.rates.keep("channel", [_of_channel(each) for each in found])
+    else:
+        found = await broker.ask("acceptor", acceptor, "channels")
+    for each in found:
+        each["message_stats"] = with_rates(broker, "channel", _of_channel(each), message_stats(each["counts"]))
+    return found
+
+
+def _of_channel(channel: Facts) -> tuple[str, int]:
+    return channel["connection"], channel["group"]
+
+
+async def connections(broker: Broker) -> list[Facts]:
+    """Return all connections, with RabbitMQ's counts of what their sockets have received and sent."""
+    found = await broker.ask_acceptors("connections")
+    broker.rates.keep("connection", [each["connection"] for each in found])
+    for each in found:
+        counts = {
+            "recv_oct": each["received_bytes"],
+            "recv_cnt": each["reads"],
+            "send_oct": each["sent_bytes"],
+            "send_cnt": each["writes"],
+        }
+        rates = with_rates(broker, "connection", each["connection"], counts)
+        each["counted"] = {name: rate for name, rate in rates.items() if not name.endswith("_cnt_details")}
+    return found
 
 
 def consumer_facts(broker: Broker, consumer: Facts) -> Facts:

@@ -11,8 +11,10 @@ from starlette.responses import Response
 from console.api.clients import (
     acceptor_of,
     channel_facts,
+    channels,
     connection_facts,
     connection_name,
+    connections,
     visible,
     with_terms,
 )
@@ -34,21 +36,21 @@ REASON_MOST = 200
 @router.get("/connections")
 async def all_connections(caller: Called, wanted: Listed) -> Response:
     """All connections, or those of the user itself."""
-    return await _listed(caller, await caller.broker.ask_acceptors("connections"), wanted)
+    return await _listed(caller, await connections(caller.broker), wanted)
 
 
 @router.get("/vhosts/{vhost}/connections")
 async def connections_of_vhost(caller: Called, vhost: Segment, wanted: Listed) -> Response:
     """The connections to a vhost."""
     caller.must_see(vhost)
-    found = await caller.broker.ask_acceptors("connections")
+    found = await connections(caller.broker)
     return await _listed(caller, [each for each in found if each["vhost"] == vhost], wanted)
 
 
 @router.get("/connections/username/{user}")
 async def connections_of_user(caller: Called, user: Segment, wanted: Listed) -> Response:
     """The connections of a user."""
-    found = await caller.broker.ask_acceptors("connections")
+    found = await connections(caller.broker)
     return await _listed(caller, [each for each in found if each["user"] == user], wanted)
 
 
@@ -64,8 +66,8 @@ async def one_connection(caller: Called, name: Segment, wanted: Listed) -> Respo
 async def channels_of_connection(caller: Called, name: Segment, wanted: Listed) -> Response:
     """The channels of a connection."""
     found = await _found(caller, name)
-    channels = await caller.broker.ask("acceptor", acceptor_of(found["connection"]), "channels")
-    of_connection = [each for each in channels if each["connection"] == found["connection"]]
+    of_acceptor = await channels(caller.broker, acceptor_of(found["connection"]))
+    of_connection = [each for each in of_acceptor if each["connection"] == found["connection"]]
     return listed([channel_facts(caller.broker, each) for each in of_connection], wanted)
 
 
@@ -79,20 +81,20 @@ async def close(caller: Called, name: Segment, x_reason: Annotated[str, Header()
 @router.delete("/connections/username/{user}")
 async def close_all(caller: Called, user: Segment, x_reason: Annotated[str, Header()] = CLOSED) -> Response:
     """Close all connections of a user."""
-    for connection in await caller.broker.ask_acceptors("connections"):
+    for connection in await connections(caller.broker):
         if connection["user"] == user:
             await _close(caller, connection, x_reason)
     return nothing()
 
 
-async def _listed(caller: Caller, connections: list[Facts], wanted: Listing) -> Response:
-    rows = [connection_facts(caller.broker, each) for each in visible(caller, connections)]
+async def _listed(caller: Caller, found: list[Facts], wanted: Listing) -> Response:
+    rows = [connection_facts(caller.broker, each) for each in visible(caller, found)]
     return await listed_with(rows, wanted, partial(with_terms, caller.broker))
 
 
 async def _found(caller: Caller, name: str) -> Facts:
     """Return the connection of a name. HttpError if there is none, or the user may not see it."""
-    for connection in await caller.broker.ask_acceptors("connections"):
+    for connection in await connections(caller.broker):
         if name in (connection_name(connection), connection["connection"]):
             if not visible(caller, [connection]):
                 raise HttpError(401, "User not authorised to access object")

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from console.api.alarms import in_alarm
+from console.api.counted import churn, sums
 from console.api.overview import exchange_types
 from console.api.serving import contexts
 from console.broker import Broker, Facts
@@ -71,6 +72,7 @@ async def facts(broker: Broker) -> Facts:
     supervisor = gauges.process_read("supervisor", 0)
     memory, store = in_alarm(broker)
     return {
+        **churn(broker, await sums(broker)),
         "name": broker.name,
         "type": "disc",
         "running": all(process.state == READY for process in reading.processes if process.role != "supervisor"),

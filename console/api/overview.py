@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from console.api.counted import churn, sums
 from console.api.samples import Sampled
 from console.api.serving import contexts, listeners
 from console.api.totals import of_node, of_queues, seen_by
@@ -40,7 +41,8 @@ async def overview(caller: Called, spans: Sampled, wanted: Listed) -> Response:
     """The node at a glance: versions, numbers of objects and messages, rates, listeners."""
     broker = caller.broker
     gauges = seen_by(caller)
-    found = of_node(broker, gauges, spans) if caller.monitors else of_queues(broker, gauges)
+    counts = await sums(broker)
+    found = of_node(broker, gauges, spans, counts) if caller.monitors else of_queues(broker, gauges)
     facts: Facts = {
         "management_version": COMPATIBLE,
         "rates_mode": "basic",
@@ -55,6 +57,7 @@ async def overview(caller: Called, spans: Sampled, wanted: Listed) -> Response:
         "disable_stats": False,
         "enable_queue_totals": False,
         "message_stats": found.pop("message_stats"),
+        "churn_rates": churn(broker, counts),
         "queue_totals": found,
         "object_totals": await _objects(caller, sum(gauge.consumers for gauge in gauges)),
         "statistics_db_event_queue": 0,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
+from console.api.counted import message_stats, with_rates
 from console.api.samples import Number, Span, Spans, detailed, rate
 from console.broker import Broker, Facts
 from console.course import Sample
@@ -68,9 +69,10 @@ def of_queues(broker: Broker, gauges: Sequence[QueueGauge]) -> Facts:
     return {**each(LENGTHS), "message_stats": each(COUNTERS)}
 
 
-def of_node(broker: Broker, gauges: Sequence[QueueGauge], spans: Spans) -> Facts:
+def of_node(broker: Broker, gauges: Sequence[QueueGauge], spans: Spans, sums: Mapping[str, int]) -> Facts:
     """Return the sums over all queues, with rates, and samples if spans are asked for. Messages published, delivered
     and confirmed are those that the acceptors have counted: a message that goes to two queues is published once.
+    `sums` are those of the acceptors (`console.api.counted`): from them are the counts that queues do not have.
     """
     course = list(broker.sampler.node.fine)
     counters = [broker.gauges.counters_read("acceptor", index) for index in range(broker.gauges.acceptors)]
@@ -86,7 +88,9 @@ def of_node(broker: Broker, gauges: Sequence[QueueGauge], spans: Spans) -> Facts
     for name, (of_gauge, of_sample) in COUNTERS.items():
         value = counted[name] if name in counted else sum(map(of_gauge, gauges))
         stats |= detailed(name, value, rate(course, of_sample), course, of_sample, spans.counts)
-    return {**lengths, "message_stats": {**stats, "confirm": sum(each.confirmed for each in counters)}}
+    further = {name: count for name, count in message_stats(sums).items() if name not in stats}
+    further["confirm"] = sum(each.confirmed for each in counters)
+    return {**lengths, "message_stats": {**stats, **with_rates(broker, "node", "", further)}}
 
 
 def seen_by(caller: Caller) -> list[QueueGauge]:

@@ -45,6 +45,20 @@ def test_a_connection_says_who_it_is(api: Api, vhost: str, connect: Connect) -> 
     assert api.get("connections/username/nobody") == []
 
 
+def test_a_connection_counts_what_its_socket_brings_and_takes(api: Api, vhost: str, connect: Connect) -> None:
+    connection = connect()
+    (before,) = api.get(f"vhosts/{vhost}/connections")
+    channel = connection.channel()
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", bytes(10_000))
+    body = wait_for(lambda: channel.basic_get("q", auto_ack=True)[2])
+    (after,) = api.get(f"vhosts/{vhost}/connections")
+    assert len(body) == 10_000
+    for name in ("recv_oct", "send_oct"):
+        assert after[name] - before[name] > 10_000 and after[f"{name}_details"]["rate"] > 0.0
+    assert all(after[name] > before[name] > 0 for name in ("recv_cnt", "send_cnt"))
+
+
 def test_a_connection_is_closed_with_a_reason(api: Api, vhost: str, connect: Connect) -> None:
     first, second = connect("first"), connect("second")
     names = {each["user_provided_name"]: each["name"] for each in api.get(f"vhosts/{vhost}/connections")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_the_node_is_the_sum_of_its_queues_over_time(scene: Scene) -> None:
     for published in (10, 20, 40):
         scene.write(slot, ready=published - 4, unacked=4, published=published)
         scene.second()
-    found = of_node(scene.broker, list(sampler.latest()), Spans(None, None))
+    found = of_node(scene.broker, list(sampler.latest()), Spans(None, None), Counter())
     assert (found["messages"], found["messages_ready"], found["messages_unacknowledged"]) == (40, 36, 4)
     assert found["messages_details"]["rate"] == pytest.approx(40 / 3)
     assert found["message_stats"]["publish_details"]["rate"] == pytest.approx(40 / 3)
