@@ -100,8 +100,10 @@ class Caller:
     # Changes
 
     async def administer(self, command: str, **arguments: Any) -> Any:
-        """Have the router carry out a command in this user's name."""
-        return await self._carried_out(self.broker.administer(command, **arguments), command, arguments)
+        """Have the router carry out a command in this user's name. What is read then shows the change."""
+        answer = await self._carried_out(self.broker.administer(command, **arguments), command, arguments)
+        await self.broker.caught_up()
+        return answer
 
     async def command(self, command: str, **arguments: Any) -> Any:
         """Have an acceptor carry out a command in this user's name."""
