@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
@@ -24,12 +22,12 @@ EVERYTHING = ".*"
 
 
 class Wanted(BaseModel):
-    """A vhost as clients wish it. Only penstock's own metadata, which is none, could be kept."""
+    """A vhost as clients wish it. Without a description, or tags, it keeps those that it has."""
 
     model_config = ConfigDict(extra="ignore")
 
-    description: str = ""
-    tags: Any = ""
+    description: str | None = None
+    tags: str | list[str] | None = None
     tracing: bool = False
     default_queue_type: str = KIND
 
@@ -54,12 +52,16 @@ async def one_vhost(caller: Called, name: Segment, wanted: Listed) -> Response:
 
 def facts(broker: Broker, vhost: str, gauges: list[QueueGauge]) -> Facts:
     """Return a vhost, with the messages of its queues, as RabbitMQ's management shows it."""
+    found = broker.topology.vhost_metadata.get(vhost)
+    metadata: Facts = {
+        "description": "" if found is None else found.description,
+        "tags": [] if found is None else found.tags,
+    }
     return {
         "name": vhost,
-        "description": "",
-        "tags": [],
+        **metadata,
         "default_queue_type": KIND,
-        "metadata": {"description": "", "tags": []},
+        "metadata": metadata,
         "tracing": False,
         "cluster_state": {broker.name: "running"},
         **of_queues(broker, gauges),
@@ -75,11 +77,19 @@ async def make(caller: Called, name: Segment, wanted: Wanted | None = None) -> R
     if wanted is not None and wanted.default_queue_type not in (KIND, "undefined"):
         raise HttpError(400, f"the default type of queues is {KIND}")
     new = await caller.administer("vhost_add", name=name)
+    if wanted is not None and (wanted.description is not None or wanted.tags is not None):
+        await caller.administer("vhost_describe", name=name, description=wanted.description, tags=_tags(wanted.tags))
     if new and caller.broker.topology.users.user(caller.user) is not None:
         await caller.administer(
             "permission_set", user=caller.user, vhost=name, configure=EVERYTHING, write=EVERYTHING, read=EVERYTHING
         )
     return nothing(201 if new else 204)
+
+
+def _tags(wanted: str | list[str] | None) -> list[str] | None:
+    """Return tags as a list; a text has them between commas."""
+    tags = wanted.split(",") if isinstance(wanted, str) else wanted
+    return None if tags is None else [tag.strip() for tag in tags if tag.strip()]
 
 
 @router.delete("/vhosts/{name}")

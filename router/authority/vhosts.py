@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.authority.ledger import Ledger
-from router.model.records import DEFAULT_EXCHANGE, Exchange, Vhost
+from router.model.records import DEFAULT_EXCHANGE, Exchange, Vhost, VhostMetadata
 from router.model.resource_limits import Holder
 
 DEFAULT_VHOST = "/"
@@ -32,6 +32,16 @@ def add(ledger: Ledger, name: str) -> bool:
     return new
 
 
+def describe(ledger: Ledger, name: str, description: str | None, tags: list[str] | None) -> None:
+    """Give an existing vhost another description, other tags; None leaves what it has."""
+    before = ledger.topology.vhost_metadata.get(name) or VhostMetadata(name, "", [])
+    after = VhostMetadata(
+        name, before.description if description is None else description, before.tags if tags is None else tags
+    )
+    if after != before:
+        ledger.record(after.change(), durable=True)
+
+
 def delete(ledger: Ledger, name: str) -> None:
     """Delete an existing vhost with all its contents. Acceptors close its connections."""
     topology = ledger.topology
@@ -52,4 +62,6 @@ def delete(ledger: Ledger, name: str) -> None:
     for permission in topology.users.permissions(vhost=name):
         ledger.record(permission.change_gone(), durable=True)
     ledger.forget_limits(Holder("vhost", name))
+    if (metadata := topology.vhost_metadata.get(name)) is not None:
+        ledger.record(metadata.change_gone(), durable=True)
     ledger.record(Vhost(name).change_gone(), durable=True)

@@ -17,6 +17,7 @@ from router.authority.rebalancing import Rebalancing
 
 NAME_BYTES_MAX = 255
 """Names that clients send are short strings (AMQP 0-9-1, 4.2.5.3)."""
+METADATA_BYTES_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,16 @@ def check_name(kind: str, name: str) -> None:
         raise Refusal("invalid", f"{kind} name of {nbytes} bytes is longer than {NAME_BYTES_MAX}")
     if any(character in name for character in "\r\n\0"):
         raise Refusal("invalid", f"{kind} name {name!r} has a control character in it")
+
+
+def check_metadata(description: str | None, tags: list[Any] | None) -> None:
+    """Refuse a description or tags of a vhost that are too long, or of another type."""
+    if not all(isinstance(tag, str) for tag in tags or ()):
+        raise Refusal("invalid", "the tags of a vhost are texts")
+    texts = [description or "", *(tags or ())]
+    nbytes = sum(len(text.encode("utf-8", "surrogateescape")) for text in texts)
+    if nbytes > METADATA_BYTES_MAX:
+        raise Refusal("invalid", f"description and tags of {nbytes} bytes are longer than {METADATA_BYTES_MAX}")
 
 
 def check_vhost(ledger: Ledger, name: str) -> None:

@@ -26,7 +26,7 @@ from penstock.control.control import Refusal
 from router.authority import vhosts
 from router.authority.checks import RESERVED, check_equivalent, check_new_name
 from router.commands import accounts, limits, policies
-from router.commands.administration import Administration, check_name, check_vhost
+from router.commands.administration import Administration, check_metadata, check_name, check_vhost
 from router.commands.document import OPERATOR_POLICY, VHOST_LIMITS, Document, DocumentError, Fields, read
 from router.model.delaying import is_delay_queue
 from router.model.records import Arguments, Policy, described
@@ -108,9 +108,13 @@ def _import(
     return imported, refused
 
 
-def _import_vhost(administration: Administration, name: str) -> None:
+def _import_vhost(
+    administration: Administration, name: str, description: str | None = None, tags: list[str] | None = None
+) -> None:
     check_name("vhost", name)
+    check_metadata(description, tags)
     vhosts.add(administration.ledger, name)
+    vhosts.describe(administration.ledger, name, description, tags)
 
 
 def _import_exchange(administration: Administration, **fields: Any) -> None:
@@ -180,7 +184,7 @@ def definitions_export(administration: Administration, vhost: str | None) -> dic
         check_vhost(administration.ledger, vhost)
     names = sorted(topology.vhosts()) if vhost is None else [vhost]
     of_vhosts: dict[str, Any] = {
-        "vhosts": [{"name": name} for name in names],
+        "vhosts": [_vhost(topology, name) for name in names],
         "permissions": accounts.permission_list(administration, None, vhost),
         "topic_permissions": accounts.topic_permission_list(administration, None, vhost),
         "parameters": [each for name in names for each in _parameters(topology, name)],
@@ -201,6 +205,13 @@ def definitions_export(administration: Administration, vhost: str | None) -> dic
         for policy in topology.policies("", operator=operator)
     ]
     return {**PRODUCT, "users": _users(topology), **of_vhosts, "node_policies": node_policies}
+
+
+def _vhost(topology: Topology, name: str) -> Fields:
+    metadata = topology.vhost_metadata.get(name)
+    if metadata is None:
+        return {"name": name}
+    return {"name": name, "metadata": {"description": metadata.description, "tags": metadata.tags}}
 
 
 def _users(topology: Topology) -> list[Fields]:

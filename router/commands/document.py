@@ -2,7 +2,7 @@
 
 A document is a JSON object with a list of objects for each section. Those of 3.10 and of 4 differ in little:
 
-    vhosts             name
+    vhosts             name, metadata {description, tags}
     users              name, password_hash, hashing_algorithm, tags (before 3.9 one text: "administrator,monitoring"),
                        limits {limit: number}
     permissions        user, vhost, configure, write, read
@@ -178,18 +178,27 @@ class _Reader:
 
     def _vhost(self, record: _Record) -> None:
         name = record.get("name", str)
-        self.into.vhosts.append({"name": name})
+        metadata = record.table("metadata")
+        described: Fields = {}
+        if "description" in metadata:
+            described["description"] = _Record(record.place, metadata).get("description", str)
+        if "tags" in metadata:
+            described["tags"] = self._tags(record.place, metadata["tags"])
+        self.into.vhosts.append({"name": name, **described})
         kind = record.fields.get("default_queue_type", "undefined")
         if kind not in ("undefined", "classic"):
             self.into.ignored.append(f"vhost '{name}': default_queue_type {kind}")
 
+    def _tags(self, place: str, tags: object) -> list[str]:
+        if isinstance(tags, str):
+            return [tag.strip() for tag in tags.split(",") if tag.strip()]
+        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+            raise DocumentError(f"{place}: tags cannot be {tags!r:.100}")
+        return tags
+
     def _user(self, record: _Record) -> None:
         name = record.get("name", str)
-        tags = record.fields.get("tags", [])
-        if isinstance(tags, str):
-            tags = [tag.strip() for tag in tags.split(",") if tag.strip()]
-        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise DocumentError(f"{record.place}: tags cannot be {tags!r:.100}")
+        tags = self._tags(record.place, record.fields.get("tags", []))
         encoded = record.get("password_hash", str)
         try:
             stored = passwords.from_rabbitmq(encoded, record.get("hashing_algorithm", str, DEFAULT_ALGORITHM))

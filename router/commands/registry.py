@@ -2,6 +2,7 @@
 
     command                  arguments                                         result
     vhost_add                name                                              whether it is new
+    vhost_describe           name, description | None, tags | None             None; fields that are None stay
     vhost_delete             name                                              None; its connections are closed
     vhost_list                                                                 [{name, queues, exchanges}, …]
     queue_churn                                                                {queues_made, queues_removed} since start
@@ -47,7 +48,7 @@ from router.commands import (
     shards,
     stops,
 )
-from router.commands.administration import Administration, check_name, check_vhost
+from router.commands.administration import Administration, check_metadata, check_name, check_vhost
 
 log = get_logger()
 
@@ -59,6 +60,13 @@ def vhost_add(administration: Administration, name: str) -> bool:
     """Make a vhost, or the predeclared exchanges that it lacks; whether it is new."""
     check_name("vhost", name)
     return vhosts.add(administration.ledger, name)
+
+
+def vhost_describe(administration: Administration, name: str, description: str | None, tags: list[Any] | None) -> None:
+    """Give a vhost another description, other tags."""
+    check_vhost(administration.ledger, name)
+    check_metadata(description, tags)
+    vhosts.describe(administration.ledger, name, description, tags)
 
 
 def vhost_delete(administration: Administration, name: str) -> None:
@@ -88,6 +96,10 @@ _SELECTED: dict[str, Types] = {"user": _OPTIONAL, "vhost": _OPTIONAL}
 
 COMMANDS: dict[str, Command] = {
     "vhost_add": (vhost_add, {"name": str}),
+    "vhost_describe": (
+        vhost_describe,
+        {"name": str, "description": _OPTIONAL, "tags": (list, type(None))},
+    ),
     "vhost_delete": (vhost_delete, {"name": str}),
     "vhost_list": (vhost_list, {}),
     "queue_churn": (queue_churn, {}),

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from router.model.record_kind import Record
-from router.model.records import Binding, Exchange, HoldOff, Move, Placement, Policy, Queue, Shard, Stop, Vhost
+from router.model.records import (
+    Binding,
+    Exchange,
+    HoldOff,
+    Move,
+    Placement,
+    Policy,
+    Queue,
+    Shard,
+    Stop,
+    Vhost,
+    VhostMetadata,
+)
 from router.model.resource_limits import HolderLimits
 from router.model.users import Permission, TopicPermission, User
 
 KINDS: tuple[type[Record], ...] = (
     Shard,
     Vhost,
+    VhostMetadata,
     Policy,
     Exchange,
     Queue,

@@ -39,6 +39,16 @@ class Vhost(Record):
     name: str
 
 
+@of_kind("vhost_metadata", "vhost_metadata", key=1, packed=("tags",))
+@dataclass(frozen=True, slots=True)
+class VhostMetadata(Record):
+    """The description of a vhost, and its tags, which mean something to people only."""
+
+    vhost: str
+    description: str
+    tags: list[str] = field(hash=False)
+
+
 @of_kind("policy", "policies", key=3, flags=("operator",), packed=("definition",))
 @dataclass(frozen=True, slots=True)
 class Policy(Record):

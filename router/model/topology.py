@@ -34,6 +34,7 @@ from router.model.records import (
     Shard,
     Stop,
     Vhost,
+    VhostMetadata,
 )
 from router.model.resource_limits import HolderLimits, ResourceLimits
 from router.model.tally import Tally
@@ -101,6 +102,7 @@ class Topology:
             Binding: _Part(self._put_binding, self._remove_binding, self._bindings),
         }
         self.shards: Records[int, Shard] = self._kept(Shard)
+        self.vhost_metadata: Records[str, VhostMetadata] = self._kept(VhostMetadata)
         self.placements: Records[tuple[str, str], Placement] = self._kept(Placement)
         self.moves: Records[int, Move] = self._kept(Move)
         self.users = Users(self._kept(User), self._kept(Permission), self._kept(TopicPermission))

@@ -137,6 +137,10 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE moves RENAME COLUMN source_life TO source_incarnation;
     ALTER TABLE moves RENAME COLUMN target_life TO target_incarnation;
     """,
+    # 16. Descriptions and tags of vhosts; tags are msgpack.
+    """
+    CREATE TABLE vhost_metadata (vhost PRIMARY KEY, description TEXT, tags BLOB) WITHOUT ROWID;
+    """,
 )
 
 

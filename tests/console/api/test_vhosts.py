@@ -19,6 +19,12 @@ def test_a_vhost_is_made_for_its_maker_and_deleted(api: Api) -> None:
     ]
     assert api.get("vhosts/a%2Fb/permissions") == [{"user": "guest", "vhost": "a/b", **RIGHTS}]
     assert "a/b" in [each["name"] for each in api.get("vhosts")]
+    found = api.get("vhosts/a%2Fb")
+    assert found["metadata"] == {"description": "x", "tags": ["a", "b"]}
+    assert api.status("PUT", "vhosts/a%2Fb", {"tags": ["c"]}) == 204
+    found = api.get("vhosts/a%2Fb")
+    assert (found["description"], found["tags"]) == ("x", ["c"])
+    assert api.status("PUT", "vhosts/a%2Fb", {"description": "x" * 5000}) == 400
     assert api.status("PUT", "vhosts/a%2Fb", {"tracing": True}) == 400
     assert api.status("PUT", "vhosts/a%2Fb", {"default_queue_type": "stream"}) == 400
     assert [api.status("DELETE", "vhosts/a%2Fb") for _ in range(2)] == [204, 404]

@@ -7,6 +7,7 @@ import pytest
 from penstock.control.control import Refusal
 from router.authority import vhosts
 from router.authority.vhosts import PREDECLARED
+from router.model.records import VhostMetadata
 from router.model.topology import Topology
 from tests.router.making import Asked
 
@@ -24,6 +25,20 @@ def test_a_new_vhost_has_the_predeclared_exchanges(asked: Asked) -> None:
     recorded = len(asked.recorded)
     assert asked.command("vhost_add", name="v") is False
     assert len(asked.recorded) == recorded
+
+
+def test_a_vhost_has_a_description_and_tags_until_it_is_deleted(asked: Asked) -> None:
+    before = list(asked.topology.changes())
+    asked.command("vhost_add", name="v")
+    asked.command("vhost_describe", name="v", description="first", tags=["a", "b"])
+    asked.command("vhost_describe", name="v", description=None, tags=["c"])
+    asked.command("vhost_describe", name="v", description="second", tags=None)
+    recorded = len(asked.recorded)
+    asked.command("vhost_describe", name="v", description="second", tags=["c"])
+    assert len(asked.recorded) == recorded
+    assert asked.topology.vhost_metadata["v"] == VhostMetadata("v", "second", ["c"])
+    asked.command("vhost_delete", name="v")
+    assert list(asked.topology.changes()) == before
 
 
 def test_vhosts_know_nothing_of_each_other(asked: Asked) -> None:
@@ -76,6 +91,18 @@ def test_slots_of_a_deleted_vhost_are_free_again() -> None:
         ("vhost_add", {"name": "a\nb"}, "invalid", "vhost name 'a\\nb' has a control character in it"),
         ("vhost_delete", {"name": "nowhere"}, "not_found", "there is no vhost 'nowhere'"),
         ("vhost_add", {}, "invalid", "vhost_add: name is missing"),
+        (
+            "vhost_describe",
+            {"name": "/", "description": "x" * 4096, "tags": ["y"]},
+            "invalid",
+            "description and tags of 4097 bytes are longer than 4096",
+        ),
+        (
+            "vhost_describe",
+            {"name": "/", "description": None, "tags": [1]},
+            "invalid",
+            "the tags of a vhost are texts",
+        ),
         ("vhost_add", {"name": 1}, "invalid", "vhost_add: name is of type int"),
         ("vhost_add", {"name": "v", "size": 1}, "invalid", "vhost_add: no argument 'size'"),
         ("vhost_sell", {}, "invalid", "unknown command 'vhost_sell'"),

@@ -12,7 +12,7 @@ from tests.router.making import Asked, rabbit_hash
 
 HASH = rabbit_hash("x").removeprefix("sha256:")
 DEFINITIONS: dict[str, Any] = {
-    "vhosts": [{"name": "/"}, {"name": "v"}],
+    "vhosts": [{"name": "/"}, {"name": "v", "metadata": {"description": "of orders", "tags": ["eu"]}}],
     "users": [
         {"name": "guest", "password_hash": HASH, "tags": ["administrator"]},
         {"name": "bob", "password_hash": "", "tags": ["custom"], "limits": {"max-connections": 3}},
@@ -95,7 +95,7 @@ def test_one_vhost_is_exported_without_users_and_imported_into_another() -> None
     imported(asked, DEFINITIONS)
     asked.command("vhost_add", name="w")
     exported = asked.command("definitions_export", vhost="v")
-    assert "users" not in exported and exported["vhosts"] == [{"name": "v"}]
+    assert "users" not in exported and exported["vhosts"] == DEFINITIONS["vhosts"][1:]
     found = imported(asked, exported, vhost="w", sections=["limits", "policies", "exchanges", "queues", "bindings"])
     assert found["imported"] == {"limits": 1, "policies": 2, "exchanges": 2, "queues": 3, "bindings": 3}
     again = asked.command("definitions_export", vhost="w")

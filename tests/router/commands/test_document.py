@@ -39,7 +39,7 @@ def test_accounts_are_read() -> None:
         }
     )
     assert found == Document(
-        vhosts=[{"name": "v"}],
+        vhosts=[{"name": "v", "tags": []}],
         users=[
             {"name": "bob", "password_hash": HASH, "tags": ["management", "custom"]},
             {"name": "old", "password_hash": "", "tags": ["administrator", "monitoring"]},

@@ -11,6 +11,7 @@ from router.model.topology import Topology
 WIRE = {
     "shard": "number | state",
     "vhost": "name |",
+    "vhost_metadata": "vhost | description tags",
     "policy": "vhost operator name | pattern apply_to priority definition",
     "exchange": "vhost name | type durable auto_delete internal arguments policy policy_alternate maker",
     "queue": "vhost name queue_id | slot shard durable auto_delete owner arguments limits features policy "

@@ -211,6 +211,7 @@ def test_reset_and_load_again(asked: Asked) -> None:
 ONE_OF_EACH: list[Change] = [
     ["shard", 0, "serving"],
     ["vhost", "/"],
+    ["vhost_metadata", "/", "of orders", ["eu"]],
     ["policy", "", True, "p", ".*", "all", 0, {"max-length": 5}],
     ["policy", "/", False, "p", ".*", "all", 0, {"max-length": 5}],
     ["exchange", "/", "x", "topic", True, False, False, {}, None, None, "ann"],
@@ -231,8 +232,8 @@ ONE_OF_EACH: list[Change] = [
 
 def test_a_snapshot_is_the_changes_that_made_it_in_an_order_in_which_they_may_be_applied() -> None:
     assert [change[0] for change in ONE_OF_EACH] == [
-        *("shard", "vhost", "policy"),
-        *(record_type.record_kind.name for record_type in KINDS[2:]),
+        *("shard", "vhost", "vhost_metadata", "policy"),
+        *(record_type.record_kind.name for record_type in KINDS[3:]),
         *COUNTERS,
     ], "none is missing"
     assert list(Topology(1, ONE_OF_EACH).changes()) == ONE_OF_EACH
