@@ -126,7 +126,7 @@ OTHERWISE = (
     "applications", "log_files", "db_dir", "config_files", "net_ticktime", "enabled_plugins", "sockets_used",
     "exchanges", "user_who_performed_action", "default_queue_type", "rabbit_version", "users", "global_parameters",
     "frame_max", "channel_max", "policies", "parameters", "permissions", "topic_permissions", "vhosts", "queues",
-    "bindings", "mem_calculation_strategy", "activity_status",
+    "bindings", "mem_calculation_strategy", "activity_status", "recv_cnt", "send_cnt", "send_oct", "connection_closed",
 )  # fmt: skip
 """Fields whose values differ by nature, or are compared elsewhere."""
 
