@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from console.broker import Broker, Facts
 
+SUMS_SECONDS = 2.0
 DELIVERIES = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 CHURN = {
     "connection_created": "connections_opened",
@@ -51,12 +52,13 @@ def with_rates(broker: Broker, kind: str, id: Hashable, counts: Mapping[str, int
 
 async def sums(broker: Broker) -> dict[str, int]:
     """Return the sums of all acceptors (`acceptor.amqp.listing`) and of the router (`router.commands`), each since the
-    start of its process. One that does not answer is taken to have counted nothing since its last answer.
+    start of its process. One that does not answer soon is taken to have counted nothing since its last answer.
     """
 
     async def refresh(process: str, answer: Awaitable[dict[str, int]]) -> None:
         with suppress(OSError):
-            broker.sums[process] = await answer
+            async with asyncio.timeout(SUMS_SECONDS):
+                broker.sums[process] = await answer
 
     acceptors = (refresh(f"acceptor {index}", broker.ask("acceptor", index, "sums")) for index in broker.serving())
     await asyncio.gather(refresh("router", broker.administer("queue_churn")), *acceptors)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from console.api import counted
 from console.api.counted import message_stats
 from tests.console.api.conftest import Connect
 from tests.management import Api
@@ -20,6 +24,32 @@ def test_counts_have_rabbitmqs_names() -> None:
         "publish": 7, "confirm": 3, "return_unroutable": 2, "drop_unroutable": 4, "deliver": 10, "deliver_no_ack": 20,
         "get": 30, "get_no_ack": 40, "get_empty": 5, "redeliver": 6, "ack": 7, "deliver_get": 100,
     }  # fmt: skip
+
+
+class Asked:
+    """A broker whose second acceptor answers once, and whose router never does."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, dict[str, int]] = {}
+        self.answers = [5]
+
+    def serving(self) -> list[int]:
+        return [0, 1]
+
+    async def ask(self, _role: str, index: int, _question: str) -> dict[str, int]:
+        if index == 1 and not self.answers:
+            raise ConnectionRefusedError
+        return {"published": 10 if index == 0 else self.answers.pop()}
+
+    async def administer(self, _command: str) -> dict[str, int]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_what_a_process_has_counted_stays_while_it_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counted, "SUMS_SECONDS", 0.01)
+    broker: Any = Asked()
+    assert [asyncio.run(counted.sums(broker))["published"] for _ in range(2)] == [15, 15]
 
 
 @pytest.mark.broker
