@@ -47,21 +47,23 @@ def matching(keda: Program, pattern: str, vhost: str = V) -> Any:
 
 def test_a_queue_has_its_length_and_rate(keda: Program, publisher: pika.BlockingConnection) -> None:
     path = f"queues/{V}/work.eu"
-    found = wait_for(lambda: (found := keda.read(path))["messages"] == 4 and found, interval=0.1)
+    found = wait_for(lambda: (found := keda.read(path)).get("messages") == 4 and found, interval=0.1)
     assert (found["name"], found["messages_unacknowledged"]) == ("work.eu", 0)
     assert isinstance(found["message_stats"]["publish_details"]["rate"], float)
     channel = publisher.channel()
 
     def rate() -> bool:
         channel.basic_publish("", "work.eu", b"more")
-        return bool(keda.read(path)["message_stats"]["publish_details"]["rate"] > 0)
+        return bool(keda.read(path)["message_stats"]["publish_details"]["rate"] > 0.0)
 
     wait_for(rate, interval=0.1)
 
 
 def test_queues_are_found_by_a_pattern(keda: Program, publisher: pika.BlockingConnection) -> None:
     found = wait_for(
-        lambda: (found := matching(keda, "^work\\.")) and all(each["messages"] for each in found["items"]) and found,
+        lambda: (
+            (found := matching(keda, "^work\\.")) and all(each.get("messages") for each in found["items"]) and found
+        ),
         interval=0.1,
     )
     assert sorted(each["name"] for each in found["items"]) == ["work.eu", "work.us"]

@@ -1,6 +1,6 @@
 """kbudde's rabbitmq_exporter: all its endpoints, in the order of a scrape.
 
-It offers to take BERT, which RabbitMQ has dropped, and asks for lists that are not sorted.
+It prefers BERT, takes the JSON that it is answered with, and asks for lists that are not sorted.
 """
 
 from __future__ import annotations
