@@ -1,6 +1,6 @@
 /** Connections and channels, and which of them are held. */
 import { api, change, may, user } from '../api.js';
-import { ago, count, seconds } from '../format.js';
+import { ago, bytes, count, rate, seconds } from '../format.js';
 import { html } from '../lib.js';
 import { live } from '../live.js';
 import { shown } from '../names.js';
@@ -39,21 +39,26 @@ function connectionColumns(held) {
   const of = (row) => held.find((each) => isOf(each, row));
   return [
     { label: '', hidden: 'State', size: '20px', cell: (row) => html`<${Mark} state=${of(row) ? heldState(of(row)) : 'flowing'} />` },
-    { label: 'Connection', size: 'minmax(200px, 2fr)', sort: 'name', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.name} />` },
-    { label: 'Throttle', size: 'minmax(160px, 3fr)', cell: (row) => throttle(of(row)) },
-    { label: 'User', size: 'minmax(60px, 0.8fr)', sort: 'user', cell: (row) => shown(row.user) },
-    { label: 'Vhost', size: 'minmax(50px, 0.5fr)', sort: 'vhost', phone: false, cell: (row) => shown(row.vhost) },
-    { label: 'Client', size: 'minmax(160px, 1.8fr)', phone: false, cell: clientOf },
-    { label: 'Channels', size: '72px', sort: 'channels', right: true, phone: false, cell: (row) => count(row.channels) },
-    { label: 'TLS', size: '40px', phone: false, cell: (row) => (row.ssl ? 'yes' : 'no') },
-    { label: 'Since', size: '110px', sort: 'connected_at', right: true, phone: false, cell: (row) => ago(row.connected_at) },
+    { label: 'Connection', size: 'minmax(160px, 2fr)', sort: 'name', wide: true, cell: (row) => html`<${ConnectionLink} name=${row.name} />` },
+    { label: 'Throttle', size: 'minmax(110px, 3fr)', cell: (row) => throttle(of(row)) },
+    { label: 'User', size: 'minmax(50px, 0.8fr)', sort: 'user', cell: (row) => shown(row.user) },
+    { label: 'Vhost', size: 'minmax(40px, 0.5fr)', sort: 'vhost', phone: false, cell: (row) => shown(row.vhost) },
+    { label: 'Client', size: 'minmax(110px, 1.8fr)', phone: false, cell: clientOf },
+    { label: 'Channels', size: '62px', sort: 'channels', right: true, phone: false, cell: (row) => count(row.channels) },
+    { label: 'In', size: '76px', sort: 'recv_oct_details.rate', right: true, phone: false, cell: (row) => flowOf(row.recv_oct_details) },
+    { label: 'Out', size: '76px', sort: 'send_oct_details.rate', right: true, phone: false, cell: (row) => flowOf(row.send_oct_details) },
+    { label: 'Since', size: '88px', sort: 'connected_at', right: true, phone: false, cell: (row) => ago(row.connected_at) },
     { label: '', hidden: 'Actions', size: '76px', right: true, phone: false, cell: (row) => html`<${Close} row=${row} />` },
   ];
 }
 
+function flowOf(octets) {
+  return octets?.rate > 0 ? `${bytes(octets.rate)}/s` : '0';
+}
+
 function clientOf(row) {
   const { product, version, connection_name: own } = row.client_properties ?? {};
-  const text = [own ?? row.user_provided_name, product, version].filter((each) => typeof each === 'string').map(shown).join(' ');
+  const text = [row.ssl ? 'TLS,' : null, own ?? row.user_provided_name, product, version].filter((each) => typeof each === 'string').map(shown).join(' ');
   return html`<span title=${text}>${text}</span>`;
 }
 
@@ -78,6 +83,8 @@ function channelColumns(held) {
     { label: 'Mode', size: '76px', phone: false, cell: (row) => (row.transactional ? 'tx' : row.confirm ? 'confirms' : '') },
     { label: 'Consumers', size: '84px', sort: 'consumer_count', right: true, phone: false, cell: (row) => count(row.consumer_count) },
     { label: 'Prefetch', size: '72px', sort: 'prefetch_count', right: true, phone: false, cell: (row) => count(row.prefetch_count) },
+    { label: 'In', size: '72px', sort: 'message_stats.publish_details.rate', right: true, phone: false, cell: (row) => rate(row.message_stats?.publish_details?.rate ?? 0) },
+    { label: 'Out', size: '72px', sort: 'message_stats.deliver_get_details.rate', right: true, phone: false, cell: (row) => rate(row.message_stats?.deliver_get_details?.rate ?? 0) },
     { label: 'Unacked', size: '76px', sort: 'messages_unacknowledged', right: true, cell: (row) => count(row.messages_unacknowledged) },
   ];
 }

@@ -25,7 +25,7 @@ export function TransferDialog({ vhost, name, label, ready, close }) {
   return html`<${Dialog} title=${`Move messages of ${label}`} close=${close} act=${act} ready=${ready > 0 && (back || target.trim() !== '')}
     label=${back ? 'Redrive' : 'Move messages'}>
     <${Choice} name="way" legend="Where to" value=${way} choose=${setWay}
-      options=${[['back', 'dead letters back to where they came from'], ['queue', 'to another queue']]} />
+      options=${[['back', 'back where they came from'], ['queue', 'to another queue']]} />
     ${!back && html`<${Field} label="Queue"><input value=${target} spellcheck="false" onInput=${(event) => setTarget(event.target.value)} /><//>`}
     <${Field} label="How fast"><select value=${rate} onChange=${(event) => setRate(event.target.value)}>
       ${RATES.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select><//>
