@@ -50,7 +50,7 @@ function optionsOf({ series, levels, write, height, group, ground, width }) {
     legend: { live: true, markers: { width: 2 } },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(most, top, 1) * 1.08] } },
     axes: [
-      { ...axis, size: 28, space: 80, values: (_plot, times) => times.map(timeOf) },
+      { ...axis, size: 28, space: 80, values: (plot, times) => times.map((time) => (plot.data[0].length ? timeOf(time) : '')) },
       { ...axis, size: 56, values: (_plot, values) => values.map(write) },
     ],
     series: [{ value: (_plot, time) => (time ? timeOf(time) : '') }, ...series.map((each) => line(each, write))],
