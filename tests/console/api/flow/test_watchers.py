@@ -26,6 +26,8 @@ CONTENTS: dict[str, dict[str, Any]] = {
     "/bulk-delete": {"users": ["guest"]},
     "policies/{vhost}/{name}": {"pattern": ".*", "definition": {"max-length": 1}},
     "/{limit}": {"value": 1},
+    "/rebalance/plan": {"window": 1},
+    "/rebalance/apply": {"plan": "20261130-120000-01234567"},
     "/users/{name}": {"password": "x", "tags": ""},
     "/stops": {"all": True},
     "/stops/try": {"all": True},
