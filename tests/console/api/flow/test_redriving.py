@@ -13,7 +13,7 @@ from tests.console.http.node import GUEST, Answer, HttpBroker
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
-QUEUES = ("orders", "dead", "other", "full")
+QUEUES = ("born", "dead", "other", "small")
 
 
 @contextmanager
@@ -31,22 +31,22 @@ def moved(node: HttpBroker, queue: str, kind: str, content: object, user: tuple[
 def queues(node: HttpBroker) -> Iterator[None]:
     with opened(node) as channel:
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-        channel.queue_declare("orders", arguments=dead)
+        channel.queue_declare("born", arguments=dead)
         for name in ("dead", "other"):
             channel.queue_declare(name)
-        channel.queue_declare("full", arguments={"x-max-length": 3, "x-overflow": "flow"})
+        channel.queue_declare("small", arguments={"x-max-length": 3, "x-overflow": "flow"})
     yield
     for name in QUEUES:
         node.request("DELETE", f"/api/queues/%2F/{name}")
 
 
 def bury(node: HttpBroker, *bodies: bytes) -> None:
-    """Publish messages to `orders` that are rejected there."""
+    """Publish messages to `born` that are rejected there."""
     with opened(node) as channel:
         channel.confirm_delivery()
         for body in bodies:
-            channel.basic_publish("", "orders", body)
-        for method, _, _ in channel.consume("orders"):
+            channel.basic_publish("", "born", body)
+        for method, _, _ in channel.consume("born"):
             channel.basic_reject(method.delivery_tag, requeue=False)
             if method.delivery_tag == len(bodies):
                 break
@@ -69,20 +69,20 @@ def test_dead_letters_go_back(node: HttpBroker) -> None:
     answer = moved(node, "dead", "redrive", {"count": 2})
     assert (answer.status, answer.json) == (200, {"moved": 2, "kept": 0, "remaining": 1, "stopped": None})
     assert moved(node, "dead", "redrive", {}).json["moved"] == 1
-    found = drained(node, "orders", 3)
+    found = drained(node, "born", 3)
     assert [body for body, _ in found] == [b"1", b"2", b"3"]
-    assert found[0][1].headers["x-first-death-queue"] == "orders", "the count of deaths goes on"
+    assert found[0][1].headers["x-first-death-queue"] == "born", "the count of deaths goes on"
 
 
 @pytest.mark.usefixtures("queues")
 def test_messages_go_to_another_queue_until_it_is_full(node: HttpBroker) -> None:
     bury(node, *[b"%d" % number for number in range(6)])
-    first = moved(node, "dead", "move-messages", {"target": "full"}).json
+    first = moved(node, "dead", "move-messages", {"target": "small"}).json
     assert first["moved"] >= 3 and first["moved"] + first["remaining"] == 6
-    assert "queue 'full'" in first["stopped"]
+    assert "queue 'small'" in first["stopped"]
     rest = moved(node, "dead", "move-messages", {"target": "other"}).json
     assert rest == {"moved": first["remaining"], "kept": 0, "remaining": 0, "stopped": None}
-    found = [*drained(node, "full", first["moved"]), *drained(node, "other", rest["moved"])]
+    found = [*drained(node, "small", first["moved"]), *drained(node, "other", rest["moved"])]
     assert [body for body, _ in found] == [b"%d" % number for number in range(6)]
 
 
