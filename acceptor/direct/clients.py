@@ -27,7 +27,7 @@ class DirectClients:
         return InternalRights(self.services.acceptor.topology.users, user)
 
     def connect(self, rights: Rights, host: str, vhost: str) -> DirectConnection:
-        """Return a connection of a user, who is at a host."""
+        """Return a connection of a user at a host."""
         return DirectConnection(self.services, rights, host, vhost)
 
     def may_wait(self) -> bool:

@@ -81,7 +81,7 @@ async def close(caller: Called, name: Segment, x_reason: Annotated[str, Header()
 @router.delete("/connections/username/{user}")
 async def close_all(caller: Called, user: Segment, x_reason: Annotated[str, Header()] = CLOSED) -> Response:
     """Close all connections of a user."""
-    for connection in await connections(caller.broker):
+    for connection in await caller.broker.ask_acceptors("connections"):
         if connection["user"] == user:
             await _close(caller, connection, x_reason)
     return nothing()

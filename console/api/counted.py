@@ -20,7 +20,7 @@ CHURN = {
     "queue_created": "queues_made",
     "queue_deleted": "queues_removed",
 }
-"""RabbitMQ's names of what has come and gone, and ours."""
+"""RabbitMQ's names of the counts of churn, and ours."""
 
 
 def message_stats(counts: Mapping[str, int]) -> dict[str, int]:

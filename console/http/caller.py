@@ -100,7 +100,7 @@ class Caller:
     # Changes
 
     async def administer(self, command: str, **arguments: Any) -> Any:
-        """Have the router carry out a command in this user's name. What is read then shows the change."""
+        """Have the router carry out a command in this user's name. Later reads show the change."""
         answer = await self._carried_out(self.broker.administer(command, **arguments), command, arguments)
         await self.broker.caught_up()
         return answer

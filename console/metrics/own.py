@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from console.metrics.family import QUEUE, Family, Kind, Sample, gauge, of_queues
 from console.metrics.reading import Reading
 from penstock.limits.watermarks import Marks
-from penstock.memory.gauges import READY, Counters, FlowSums, Measures, QueueGauge
+from penstock.memory.gauges import READY
 from penstock.memory.records import HELD_KINDS
 
 ACCEPTOR = ("acceptor",)
@@ -18,26 +20,23 @@ RUNGS = ("withhold", "park", "pause", "reject", "close_channel", "close_connecti
 MICROSECOND = 1e-6
 
 
-def _of_acceptors(value: Callable[[Counters], float]) -> Callable[[Reading], Iterator[Sample]]:
-    return lambda reading: (((str(index),), value(each)) for index, each in reading.counters.items())
+def _each(part: str, value: Callable[[Any], float | Sequence[int]]) -> Callable[[Reading], Iterator[Sample]]:
+    """Return the samples of the members of a part of the reading, labelled with their numbers."""
+    of = attrgetter(part)
+    return lambda reading: (((str(index),), value(each)) for index, each in of(reading).items())
+
+
+_of_acceptors = partial(_each, "counters")
+_of_acceptor_measures = partial(_each, "acceptor_measures")
+_of_flow = partial(_each, "flow")
+_of_gates = partial(_each, "gates")
+_of_shards = partial(_each, "measures")
 
 
 def _rungs(reading: Reading) -> Iterator[Sample]:
     for index, each in reading.counters.items():
         for rung in RUNGS:
             yield (str(index), rung.replace("_", "-")), getattr(each, f"rung_{rung}")
-
-
-def _of_gates(value: Callable[[QueueGauge], float]) -> Callable[[Reading], Iterator[Sample]]:
-    return lambda reading: (((str(index),), value(gate)) for index, gate in reading.gates.items())
-
-
-def _of_shards(value: Callable[[Measures], float]) -> Callable[[Reading], Iterator[Sample]]:
-    return lambda reading: (((str(index),), value(each)) for index, each in reading.measures.items())
-
-
-def _of_acceptor_measures(value: Callable[[Measures], float]) -> Callable[[Reading], Iterator[Sample]]:
-    return lambda reading: (((str(index),), value(each)) for index, each in reading.acceptor_measures.items())
 
 
 def _in_flight(reading: Reading) -> Iterator[Sample]:
@@ -56,10 +55,6 @@ def _charged(reading: Reading) -> Iterator[Sample]:
     for index, each in reading.flow.items():
         yield (str(index), "parked"), reading.counters[index].parked_bytes
         yield (str(index), "unread_or_unfinished"), each.charged_bytes
-
-
-def _of_flow(value: Callable[[FlowSums], Sequence[int]]) -> Callable[[Reading], Iterator[Sample]]:
-    return lambda reading: (((str(index),), value(each)) for index, each in reading.flow.items())
 
 
 def _up(reading: Reading) -> Iterator[Sample]:

@@ -36,11 +36,7 @@ def issuer() -> Iterator[Issuer]:
 @pytest.fixture(scope="module")
 def broker(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Return a node that takes tokens, and its own users."""
-    settings = [
-        "auth.backends=oauth2,internal", f"auth.oauth2.resource_server_id={issuing.AUDIENCE}",
-        f"auth.oauth2.issuer={issuer.url}",
-    ]  # fmt: skip
-    with Broker(tmp_path_factory.mktemp("tokens"), *settings, acceptors=2) as node:
+    with Broker(tmp_path_factory.mktemp("tokens"), *issuer.assignments(), acceptors=2) as node:
         yield node
 
 
@@ -132,8 +128,7 @@ def test_an_http_service_decides(tmp_path: Path) -> None:
 
     with deciding.serving() as service:
         service.decide = decide
-        settings = [f"auth.http.{name}_path={service.url}/{name}" for name in ("user", "vhost", "resource", "topic")]
-        with Broker(tmp_path, "auth.backends=http", *settings) as broker:
+        with Broker(tmp_path, *service.assignments()) as broker:
             with connect(broker, PLANTED, "ann") as connection:
                 channel = connection.channel()
                 channel.confirm_delivery()

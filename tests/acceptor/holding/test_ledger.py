@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from acceptor.gates.cause import Kind
 from acceptor.holding import ledger
 from acceptor.holding.ledger import Ledger
+from penstock.memory.records import HELD_KINDS
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node
 
@@ -31,6 +35,10 @@ def accounts(node: Node, by: str) -> dict[tuple[str, str], tuple[float, int]]:
 def pass_time(node: Node, seconds: float) -> None:
     node.now += seconds
     node.core(0).state.now += seconds
+
+
+def test_time_is_kept_for_each_kind_of_cause_that_holds() -> None:
+    assert {*HELD_KINDS, "routing"} == set(get_args(Kind))
 
 
 def test_each_account_has_the_seconds_also_of_who_is_held_still() -> None:

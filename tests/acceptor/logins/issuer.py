@@ -56,6 +56,13 @@ class Issuer:
         """Return the JWK set of the public keys."""
         return json.dumps({"keys": [key.as_dict(private=False) for key in self.keys]}).encode()
 
+    def assignments(self) -> list[str]:
+        """Return the settings of a node that takes the tokens, and has users of its own."""
+        return [
+            "auth.backends=oauth2,internal", f"auth.oauth2.resource_server_id={AUDIENCE}",
+            f"auth.oauth2.issuer={self.url}",
+        ]  # fmt: skip
+
     def answer(self, path: str) -> tuple[int, bytes]:
         """Return status and body of the answer to a request."""
         self.asked.append(path)

@@ -26,6 +26,11 @@ class Service:
         paths = {f"{name}_path": f"{self.url}/{name}" for name in ("user", "vhost", "resource", "topic")}
         return {"auth": {"backends": ["http"], "http": {**paths, **more}}}
 
+    def assignments(self) -> list[str]:
+        """Return the settings of a node that asks this service alone."""
+        paths = self.settings()["auth"]["http"]
+        return ["auth.backends=http", *(f"auth.http.{name}={url}" for name, url in paths.items())]
+
     def paths(self) -> list[str]:
         """Return the paths of all calls, and forget these."""
         asked, self.asked = self.asked, []

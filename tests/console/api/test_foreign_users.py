@@ -33,11 +33,7 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture(scope="module")
 def node(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpBroker]:
-    settings = [
-        "auth.backends=oauth2,internal", f"auth.oauth2.resource_server_id={issuing.AUDIENCE}",
-        f"auth.oauth2.issuer={issuer.url}",
-    ]  # fmt: skip
-    with HttpBroker(tmp_path_factory.mktemp("tokens"), *settings) as node:
+    with HttpBroker(tmp_path_factory.mktemp("tokens"), *issuer.assignments()) as node:
         assert node.penstock("vhost", "add", "other").returncode == 0
         yield node
 
@@ -85,9 +81,8 @@ def test_a_service_is_asked(tmp_path: Path) -> None:
 
     with deciding.serving() as service:
         service.decide = decide
-        settings = [f"auth.http.{name}_path={service.url}/{name}" for name in ("user", "vhost", "resource", "topic")]
         ann = {"user": ("ann", PLANTED)}
-        with HttpBroker(tmp_path, "auth.backends=http", *settings) as node:
+        with HttpBroker(tmp_path, *service.assignments()) as node:
             assert node.request("PUT", "/api/queues/%2F/mine", {}, **ann).status == 201
             assert published(node, "mine", **ann).json == {"routed": True}
             assert got(node, "mine", **ann).json[0]["properties"] == PROPERTIES

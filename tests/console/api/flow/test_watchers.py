@@ -1,4 +1,4 @@
-"""A user who may only watch changes nothing: every request that writes is refused."""
+"""A monitoring user changes nothing: every request that writes is refused."""
 
 from __future__ import annotations
 

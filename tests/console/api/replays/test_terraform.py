@@ -44,7 +44,7 @@ def apply(terraform: Program, path: str, body: Any) -> None:
 
 
 def steady(found: Any) -> Any:
-    """Return what is read of a resource, without numbers that change by themselves."""
+    """Return the attributes of a resource, without numbers that change by themselves."""
     if isinstance(found, list):
         return [steady(each) for each in found]
     kept = ("name", "description", "tags", "tracing", "type", "durable", "auto_delete", "internal", "arguments",
