@@ -6,6 +6,8 @@ import { Choice, Dialog, Field } from '../parts/dialog.js';
 import { say } from '../parts/toast.js';
 
 const BATCH = 100;
+/** A request ends after five seconds, but may wait for room, and for a confirm, on top. */
+const PATIENCE_MS = 30_000;
 const ALL = 'as fast as it goes';
 const RATES = [['', ALL], ['10', '10 a second'], ['100', '100 a second']];
 
@@ -42,7 +44,7 @@ async function transfer(path, { target, rate, most }, wanted, report) {
   while (wanted() && total.moved + total.kept < most) {
     const began = performance.now();
     const size = Math.min(rate || BATCH, BATCH, most - total.moved);
-    const answer = await change('POST', request, { count: size, ...(target === null ? {} : { target }) });
+    const answer = await change('POST', request, { count: size, ...(target === null ? {} : { target }) }, PATIENCE_MS);
     total.moved += answer.moved;
     total.kept = answer.kept;
     report({ ...total });
