@@ -280,6 +280,10 @@ class Queue(ReadyLine):
             fits = segment.batch.fit(segment.first + offset, count, limit)
         return max(fits, least)
 
+    def awaits_read(self) -> bool:
+        """Whether the next ready message is being read ahead."""
+        return self.reading and len(self.ahead(self.first_ready(), 1)) > 0
+
     # An earlier incarnation
 
     def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:

@@ -159,6 +159,12 @@ class Consumer:
             return UNLIMITED
         return max(room, 0)
 
+    def finds_message(self) -> bool:
+        """Whether its queue has a ready message that could be sent at once: deliveries with acks wait for contents that
+        are being read.
+        """
+        return self.queue.ready > 0 and (self.no_ack or not self.queue.awaits_read())
+
     def has_its_hands_full(self) -> bool:
         """Whether the unacked messages of its group or its user are at a limit, which binds no consumer without
         acks.

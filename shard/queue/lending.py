@@ -14,6 +14,10 @@ While a share is short, bytes that come back are lent to the hungry outlets in t
 what has left for sockets at once: otherwise it waits for an eighth of a window, which may be more than was lent. So an
 outlet is hungry only as long as bytes in flight have not left for their sockets. Any remaining room lets a message of
 any size leave, so a share is exceeded by at most one message.
+
+Invariant: only consumers that find a message borrow and are hungry. Others, above all those whose messages are being
+read from the store, would return each loan unused and be hungry again, and a turn would not end while they pass the
+same bytes on to each other.
 """
 
 from __future__ import annotations
@@ -155,9 +159,7 @@ class Share:
         """Lend to hungry outlets in their order, as far as the room goes; return the consumers that may go on."""
         woken: list[Consumer] = []
         for outlet in list(self.hungry):
-            if not outlet.sleepers:
-                del self.hungry[outlet]
-            elif self.lend_part(outlet):
+            if not any(consumer.finds_message() for consumer in outlet.sleepers) or self.lend_part(outlet):
                 del self.hungry[outlet]
                 woken += outlet.sleepers
                 outlet.sleepers.clear()

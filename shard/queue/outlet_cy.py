@@ -38,9 +38,9 @@ class Outlet:
 
     def may_send(self, consumer: Any) -> bool:
         """Borrow more, since the window is used up; return False and put the consumer to sleep if that is not
-        possible.
+        possible. A consumer that finds no message borrows nothing and stays awake.
         """
-        if self.lent < self.nbytes and self.share.borrow(self):
+        if not consumer.finds_message() or (self.lent < self.nbytes and self.share.borrow(self)):
             return True
         self.sleepers[consumer] = None
         return False

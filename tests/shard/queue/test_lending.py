@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
+from shard.queue.consumer_cy import Consumer
 from shard.queue.lending import Lending, Share
 from shard.queue.outlet_cy import Outlet
 from tests.simulator.joined.client import Client
 from tests.simulator.joined.node import Node
+from tests.simulator.joined.processes import at_once
 
 KIB = 1024
 WINDOW = 512 * KIB
@@ -68,6 +72,31 @@ def test_a_user_gets_its_share_and_a_message_and_all_of_it_in_the_end(no_ack: bo
         assert delivered(*clients) == MESSAGES
 
 
+def test_consumers_of_messages_that_are_being_read_do_not_pass_bytes_on_to_each_other_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fed = []
+    feed = Share.feed
+
+    def counted(share: Share) -> list[Consumer]:
+        fed.append(share)
+        assert len(fed) < 10_000, "the same bytes go back and forth"
+        return feed(share)
+
+    monkeypatch.setattr(Share, "feed", counted)
+    with Node(stores=True, memory_limit=20 * MESSAGE, memory=LIMITS, flow=FLOW) as node:
+        filled(node, "q")
+        shard = node.shards[0]
+        assert shard is not None
+        reads: list[tuple[Any, Any]] = []
+        shard.in_background = lambda work, done: reads.append((work, done))
+        clients = [consumer(node, "q") for _ in range(60)]
+        while delivered(*clients) < MESSAGES:
+            takes(*clients)
+            while reads:
+                at_once(*reads.pop(0))
+
+
 def test_another_user_gets_what_it_takes_beside_one_whose_share_is_used_up() -> None:
     with Node(memory=LIMITS, flow=FLOW) as node:
         filled(node, "q", "other")
@@ -97,9 +126,19 @@ def test_a_connection_that_goes_leaves_room_to_those_who_wait() -> None:
         assert delivered(*hungry)
 
 
-def send(outlet: Outlet, nbytes: int) -> bool:
+class Waiting:
+    """A consumer whose queue has a message for it, or no longer has one."""
+
+    def __init__(self, finds: bool = True) -> None:
+        self.finds = finds
+
+    def finds_message(self) -> bool:
+        return self.finds
+
+
+def send(outlet: Outlet, nbytes: int, consumer: Waiting | None = None) -> bool:
     """Send a message of this size if the outlet allows it; return whether it was sent."""
-    if outlet.window <= 0 and not outlet.may_send(object()):
+    if outlet.window <= 0 and not outlet.may_send(consumer or Waiting()):
         return False
     outlet.window -= nbytes
     if outlet.window < 0:
@@ -137,6 +176,19 @@ def test_what_comes_back_goes_to_the_hungry_in_their_order() -> None:
     greedy.returns(4 * WINDOW)
     greedy.woken()
     assert lending.feed() == [] and not lending.short
+
+
+def test_consumers_that_no_longer_find_a_message_are_lent_nothing() -> None:
+    lending = Lending(4 * WINDOW, 100 * WINDOW)
+    share = lending.share("user")
+    greedy, late, hungry = outlets(share, 3)
+    idle = Waiting()
+    assert send(greedy, 5 * WINDOW) and not send(late, KIB, idle) and not send(hungry, KIB)
+    idle.finds = False
+    greedy.returns(4 * WINDOW)
+    greedy.woken()
+    assert idle in lending.feed()
+    assert late.lent == 0 and not late.sleepers and hungry.window > 0
 
 
 def test_who_comes_later_waits_behind_the_hungry() -> None:
