@@ -1,16 +1,19 @@
-"""The HTTP interface of the console process: the servers of its ports, and what is done for them once a second."""
+"""The HTTP interface of the console process: the servers of its ports and of its Unix socket, and what is done for them
+once a second.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from functools import partial
 
 from console.api.flow.held import with_rates
 from console.app import application, metrics_application
 from console.broker import Broker
+from console.http.operator import OperatorConnection
 from console.http.server import HttpServer
-from console.http.shield import Shield
 from console.watch import Watch
 from penstock.control.audit import Audit
 from penstock.memory.gauges import Gauges
@@ -18,10 +21,12 @@ from penstock.node.node import Node
 from penstock.process.process import connections_most
 from router.model.topology import Topology
 
+OPERATOR_CONNECTIONS = 32
+
 
 class Interface:
-    """The servers of one console process, on sockets that the supervisor has bound, in the order of `node.http`.
-    TlsError if the certificate cannot be used.
+    """The servers of one console process, on sockets that the supervisor has bound: in the order of `node.http`, and
+    last the Unix socket of the operator. TlsError if the certificate cannot be used.
     """
 
     def __init__(self, node: Node, gauges: Gauges, topology: Topology, descriptors: Sequence[int]) -> None:
@@ -34,14 +39,30 @@ class Interface:
 
             self.certificate = ServedCertificate(settings.secured)
         turns = asyncio.Lock()
-        most = min(settings.connections, max(connections_most() // len(descriptors), 1))
+        files = connections_most() - OPERATOR_CONNECTIONS
+        most = min(settings.connections, max(files // len(node.http), 1))
+        api = application(self.broker, self.watch)
         self._servers = [
-            HttpServer(self._application(name), settings, descriptor, most, turns, self.certificate)
-            for name, descriptor in zip(node.http, descriptors, strict=True)
+            HttpServer(
+                api if name == "api" else metrics_application(self.broker),
+                settings,
+                socket.socket(fileno=descriptor),
+                most,
+                turns,
+                self.certificate,
+            )
+            for name, descriptor in zip(node.http, descriptors[:-1], strict=True)
         ]
-
-    def _application(self, name: str) -> Shield:
-        return application(self.broker, self.watch) if name == "api" else metrics_application(self.broker)
+        self._servers.append(
+            HttpServer(
+                api,
+                settings,
+                socket.socket(fileno=descriptors[-1]),
+                OPERATOR_CONNECTIONS,
+                turns,
+                kind=partial(OperatorConnection, self.broker.audit),
+            )
+        )
 
     def start(self) -> None:
         """Serve, in the running loop."""

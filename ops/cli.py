@@ -48,6 +48,11 @@ COMMANDS = (
         "ops.metrics_command:metrics",
     ),
     Deferred(
+        "api",
+        "Send requests to the HTTP interface of a running node, without a login.",
+        "ops.api_command:api",
+    ),
+    Deferred(
         "vhost",
         "Virtual hosts of a running node: separate exchanges, queues and permissions.",
         "ops.administration.vhost:app",

@@ -26,6 +26,7 @@ from ops.supervisor import Supervisor
 from ops.template import fork
 from penstock import __version__
 from penstock.control.audit import Audit, own
+from penstock.control.control_server import listening_at
 from penstock.files import reserve
 from penstock.files.kept_clock import KeptClock
 from penstock.memory import shared_counts, shared_rates
@@ -88,11 +89,12 @@ def serve(
         listeners = dict(zip(settings.listeners, serves[len(plain) :], strict=True))
         http = {name: (settings.http.host, port.getsockname()[1]) for name, port in http_ports.items()}
         node = Node(epoch, runtime, path, *serves[0], settings, clock.ahead_us(), known, number, listeners, http)
+        operator = [stack.enter_context(listening_at(node.http_socket))] if http else []
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
         inherited: dict[Role, list[int]] = {
             "acceptor": [port.fileno() for port in ports],
-            "console": [port.fileno() for port in http_ports.values()],
+            "console": [port.fileno() for port in (*http_ports.values(), *operator)],
         }
         forks = ForkServer(template or COMMAND, runtime, inherited, first)
         audit = Audit(settings.data, "supervisor", 0)

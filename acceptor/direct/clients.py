@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acceptor.direct.connection import DirectConnection
-from acceptor.gates.rights import InternalRights
+from acceptor.gates.rights import InternalRights, OperatorRights
 
 if TYPE_CHECKING:
     from acceptor.amqp.services import Services
@@ -23,8 +23,8 @@ class DirectClients:
         self.waiting = 0
 
     def own(self, user: str) -> Rights:
-        """Return the rights of one of the node's own users."""
-        return InternalRights(self.services.acceptor.topology.users, user)
+        """Return the rights of one of the node's own users, or ("") of the operator."""
+        return InternalRights(self.services.acceptor.topology.users, user) if user else OperatorRights()
 
     def connect(self, rights: Rights, host: str, vhost: str) -> DirectConnection:
         """Return a connection of a user at a host."""

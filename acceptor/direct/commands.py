@@ -7,11 +7,11 @@
                                                           size}]
     move     queue, target, count                         {moved, kept, remaining, stopped}
 
-All take `user`, the `host` that it is at, and `vhost` as well; `name` and `password` with which a user logs in that is
-not one of the node's own (empty for those), as only its backend knows its rights. Payload, properties (as in a
-content header), header (the payload of one) and body are in base64. A get returns at most `body_bytes` of each body
-(-1: all of it), whose `size` is that of the whole; `remaining` counts the ready messages behind a message, as
-basic.get-ok does.
+All take `user` (empty for the operator of the node), the `host` that it is at, and `vhost` as well; `name` and
+`password` with which a user logs in that is not one of the node's own (empty for those), as only its backend knows its
+rights. Payload, properties (as in a content header), header (the payload of one) and body are in base64. A get returns
+at most `body_bytes` of each body (-1: all of it), whose `size` is that of the whole; `remaining` counts the ready
+messages behind a message, as basic.get-ok does.
 
 A publish that finds no room waits for a moment, and is refused as `busy` then; nothing of it is left. What a get has
 not settled is requeued. `acceptor.direct.move_messages` describes a move.

@@ -63,6 +63,11 @@ class Access:
                 f"refused for user '{self.user}'",
             )
 
+    @property
+    def declarer(self) -> str | None:
+        """The user to record with a queue or exchange; None for an operator, whose declarations are nobody's."""
+        return self.user or None
+
     def has_tag(self, tag: str) -> bool:
         """Whether the user has a tag."""
         return self.rights.has_tag(tag)

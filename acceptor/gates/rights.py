@@ -1,4 +1,5 @@
-"""Rights: by the node's own users and permissions, by a token, or by a service that has to be asked.
+"""Rights: by the node's own users and permissions, by a token, or by a service that has to be asked; an operator of the
+node has them all.
 
 A right that a service has not decided yet is `Undecided`: the method or the publishes that need it wait, and are tried
 again from their beginning when the answer is there. So rights are asked before anything is changed.
@@ -47,6 +48,27 @@ class Rights(Protocol):
     def may_use_topic(self, vhost: str, exchange: str, right: TopicRight, key: str) -> bool: ...
 
     def has_tag(self, tag: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRights:
+    """The rights of the operator of the node: all of them, without a user."""
+
+    user = ""
+    is_internal = False
+    generation = 0
+
+    def may_open(self, vhost: str) -> bool:
+        return True
+
+    def may(self, vhost: str, right: Right, kind: Kind, name: str) -> bool:
+        return True
+
+    def may_use_topic(self, vhost: str, exchange: str, right: TopicRight, key: str) -> bool:
+        return True
+
+    def has_tag(self, tag: str) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)

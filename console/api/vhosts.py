@@ -79,7 +79,7 @@ async def make(caller: Called, name: Segment, wanted: Wanted | None = None) -> R
     new = await caller.administer("vhost_add", name=name)
     if wanted is not None and (wanted.description is not None or wanted.tags is not None):
         await caller.administer("vhost_describe", name=name, description=wanted.description, tags=_tags(wanted.tags))
-    if new and caller.broker.topology.users.user(caller.user) is not None:
+    if new and caller.internal and caller.broker.topology.users.user(caller.user) is not None:
         await caller.administer(
             "permission_set", user=caller.user, vhost=name, configure=EVERYTHING, write=EVERYTHING, read=EVERYTHING
         )

@@ -1,4 +1,5 @@
-"""Logins: each request carries a user and a password (RFC 7617), or the cookie of a session of the console.
+"""Logins: each request carries a user and a password (RFC 7617), or the cookie of a session of the console; the
+operator of the node needs neither (`console.http.operator`).
 
 A browser sends both with requests that other sites cause, so requests that change something are taken from the
 interface's own pages only, and from programs that are no browsers.
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from console.broker import Broker, Login
 from console.http.caller import ALLOWED, Caller
 from console.http.errors import HttpError
+from console.http.operator import Operator
 from console.http.sessions import LONGEST_SECONDS, Sessions
 
 COOKIE = "penstock"
@@ -34,6 +36,9 @@ async def caller(request: Request) -> Caller:
     if request.method not in SAFE and not is_own(request):
         raise HttpError(403, "the request comes from another site")
     broker: Broker = request.app.state.broker
+    if (operator := getattr(request.state, "operator", None)) is not None:
+        broker.sampler.wake()
+        return Operator.of(broker, operator)
     sessions: Sessions = request.app.state.sessions
     token = token_of(request)
     login = sessions.find(token) if token else None

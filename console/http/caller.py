@@ -186,4 +186,7 @@ class Caller:
             outcome = f"refused: {error}"
             raise
         finally:
-            self.broker.audit.record_http(self.user, self.host, command, arguments, outcome)
+            self._record(command, arguments, outcome)
+
+    def _record(self, command: str, arguments: Facts, outcome: str) -> None:
+        self.broker.audit.record_http(self.user, self.host, command, arguments, outcome)

@@ -1,12 +1,11 @@
-"""The HTTP servers of the console process, on sockets that the supervisor has bound: uvicorn's protocol, accepted and
-bounded here.
-"""
+"""The HTTP servers of the console process: uvicorn's protocol, accepted and bounded here."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import socket
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
 
@@ -42,14 +41,16 @@ class HttpServer:
         self,
         app: ASGIApp,
         settings: HttpSettings,
-        descriptor: int,
+        listener: socket.socket,
         connections: int,
         turns: asyncio.Lock,
-        certificate: ServedCertificate | None,
+        certificate: ServedCertificate | None = None,
+        kind: Callable[[uvicorn.Config, ServerState, Crowd, asyncio.Lock], Connection] = Connection,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._socket = socket.socket(fileno=descriptor)
+        self._socket = listener
         self._socket.setblocking(False)
+        self._kind = kind
         self._turns = turns
         self._certificate = certificate
         self._crowd = Crowd(connections, settings.idle_seconds)
@@ -140,4 +141,4 @@ class HttpServer:
             log.debug("TLS handshake failed", problem=str(error))
 
     def _made(self) -> Connection:
-        return Connection(self._config, self._state, self._crowd, self._turns)
+        return self._kind(self._config, self._state, self._crowd, self._turns)

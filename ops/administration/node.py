@@ -32,8 +32,8 @@ def gauges_of(data: Path | None) -> Gauges:
         raise CommandError(f"the node on {directory} is starting or stopping; try again") from None
 
 
-def ask(data: Path | None, command: str, **arguments: Any) -> Any:
-    """Return the result of a command. CommandError if the node does not run, does not answer, or refuses."""
+def running(data: Path | None) -> tuple[Running, Path]:
+    """Return the node that runs on a data directory, and the directory. CommandError if none does."""
     directory = data_directory(data)
     if not is_claimed(directory):
         raise CommandError(f"no node runs on {directory}")
@@ -41,7 +41,18 @@ def ask(data: Path | None, command: str, **arguments: Any) -> Any:
     try:
         if pointer is None:
             raise FileNotFoundError
-        return control.call(Running.load(pointer.runtime).control, command, arguments)
+        return Running.load(pointer.runtime), directory
+    except FileNotFoundError:
+        raise CommandError(f"the node on {directory} is starting or stopping; try again") from None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"the node on {directory} does not answer: {error}") from None
+
+
+def ask(data: Path | None, command: str, **arguments: Any) -> Any:
+    """Return the result of a command. CommandError if the node does not run, does not answer, or refuses."""
+    node, directory = running(data)
+    try:
+        return control.call(node.control, command, arguments)
     except (FileNotFoundError, ConnectionRefusedError):
         raise CommandError(f"the node on {directory} is starting or stopping; try again") from None
     except control.Refusal as refusal:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import socket
+import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +35,7 @@ ARGUMENTS_BYTES = 16 * 1024
 """Larger arguments, such as those of an import, are recorded by their size only."""
 SECRET = "password"  # noqa: S105  a part of names
 """Values of arguments with this in their name are not recorded."""
+CREDENTIALS = struct.Struct("3i")
 NOBODY = 2**32 - 1
 """A loginuid that was not set."""
 
@@ -48,6 +51,13 @@ class Administrator:
     terminal: str | None = None
 
     @classmethod
+    def at(cls, connection: socket.socket) -> Administrator:
+        """Look up the process at the other end of a Unix socket (unix(7), SO_PEERCRED)."""
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        pid, uid, _ = CREDENTIALS.unpack(credentials)
+        return cls.of(uid, pid)
+
+    @classmethod
     def of(cls, uid: int, pid: int) -> Administrator:
         """Look up the facts of a process."""
         login = program = terminal = None
@@ -59,6 +69,16 @@ class Administrator:
         with suppress(OSError, psutil.Error):
             terminal = psutil.Process(pid).terminal()
         return cls(uid, pid, login, program, terminal)
+
+    @property
+    def user(self) -> str:
+        """The name of the user; its number if it has none."""
+        return _user(self.uid) or f"uid {self.uid}"
+
+    @property
+    def may_administer(self) -> bool:
+        """Whether it is the node's own user, or root."""
+        return self.uid in (os.geteuid(), 0)
 
     def facts(self) -> dict[str, Any]:
         """The facts, as in a record."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,16 @@ Record = Callable[[Administrator, str, dict[str, Any], dict[str, Any]], None]
 """Receives the sender of a command, its arguments and the answer, before the answer is sent."""
 
 
+def listening_at(path: Path) -> socket.socket:
+    """Return a Unix socket that listens, for the user of this process only, in place of what a dead process left."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    path.chmod(0o600)
+    listener.listen()
+    return listener
+
+
 class ControlServer:
     """Serves the socket at a path, for the node's own user and root only."""
 
@@ -40,11 +48,7 @@ class ControlServer:
 
     async def start(self) -> None:
         """Listen on the socket."""
-        self._path.unlink(missing_ok=True)  # left by a process that died
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(self._path))
-        self._path.chmod(0o600)
-        self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=LINE_MAX)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listening_at(self._path), limit=LINE_MAX)
 
     async def close(self) -> None:
         """Stop listening, and end all connections."""
@@ -56,17 +60,17 @@ class ControlServer:
         self._path.unlink(missing_ok=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        uid, pid = _peer(writer)
-        if uid not in (os.geteuid(), 0):
-            log.warning("control socket: another user was turned away", uid=uid)
-            self._record(Administrator.of(uid, pid), "", {}, {"error": "neither the node's user nor root"})
+        administrator = Administrator.at(writer.get_extra_info("socket"))
+        if not administrator.may_administer:
+            log.warning("control socket: another user was turned away", uid=administrator.uid)
+            self._record(administrator, "", {}, {"error": "neither the node's user nor root"})
             writer.close()
             return
         if len(self._connections) >= CONNECTIONS_MAX:
             writer.write(line({"error": "too many commands at once", "kind": "failed"}))
             writer.close()
             return
-        task = asyncio.create_task(self._serve(reader, writer, Administrator.of(uid, pid)))
+        task = asyncio.create_task(self._serve(reader, writer, administrator))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
@@ -110,11 +114,3 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
         return await reader.readline()
     except ValueError:
         raise Refusal("invalid", f"the request is longer than {LINE_MAX} bytes") from None
-
-
-def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
-    """User and process at the other end (unix(7), SO_PEERCRED)."""
-    peer = writer.get_extra_info("socket")
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, _ = struct.unpack("3i", credentials)
-    return int(uid), int(pid)

@@ -36,6 +36,11 @@ class RuntimePaths:
         return self.runtime / f"{role}-{index}.{incarnation}.c"
 
     @property
+    def http_socket(self) -> Path:
+        """Unix socket of the HTTP interface, for the node's user (`console.http.operator`)."""
+        return self.runtime / "http"
+
+    @property
     def known_passwords(self) -> Path:
         """File shared by the acceptors: passwords verified before."""
         return self.runtime / "passwords"

@@ -29,7 +29,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
             auto_delete=arguments["auto_delete"],
             internal=arguments["internal"],
             arguments=arguments["arguments"],
-            user=channel.connection.user,
+            user=channel.access.declarer,
         )
     if not arguments["nowait"]:
         channel.send("exchange_declare_ok")

@@ -88,7 +88,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
             auto_delete=arguments["auto_delete"],
             arguments=arguments["arguments"],
             connection=channel.connection.id,
-            user=channel.connection.user,
+            user=channel.access.declarer,
         )
         name, id, shard = found["name"], found["queue_id"], found["shard"]
     channel.last_queue = name

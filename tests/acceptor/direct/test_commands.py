@@ -88,6 +88,26 @@ def test_a_user_needs_the_rights_of_a_client(node: Node) -> None:
     assert method(node, "queue_purge", user="limited", queue="mine.q")["result"] == {"message_count": 0}
 
 
+def test_an_operator_has_all_rights_and_declares_for_nobody(node: Node) -> None:
+    node.router.command("user_delete", name="guest")
+    node.settle()
+    assert "result" in method(node, "queue_declare", user="", queue="q", durable=True)
+    assert method(node, "exchange_declare", user="", exchange="x", type="topic") == {"result": {}}
+    assert method(node, "queue_bind", user="", queue="q", exchange="x", routing_key="a") == {"result": {}}
+    topology = node.router.topology
+    queue, exchange = topology.queue("/", "q"), topology.exchange("/", "x")
+    (binding,) = topology.bindings_from("/", "x")
+    assert queue and exchange and queue.maker is exchange.maker is binding.maker is None
+    assert done(node, "publish", user="", **publishing("a", exchange="x", user_id="anybody")) == {
+        "result": {"routed": True}
+    }
+    (message,) = done(
+        node, "get", user="", queue="q", count=1, ack_mode="ack_requeue_false", body_bytes=-1
+    )["result"]  # fmt: skip
+    assert message["routing_key"] == "a"
+    assert method(node, "queue_delete", user="", queue="q") == {"result": {"message_count": 0}}
+
+
 # Publishes
 
 

@@ -51,6 +51,13 @@ class HttpBroker(Broker):
         assert pointer
         return Address(*Node.load(pointer.runtime).http[name])
 
+    @property
+    def unix_socket(self) -> Path:
+        """The operator's socket."""
+        pointer = Pointer.load(self.directory / "data")
+        assert pointer
+        return Node.load(pointer.runtime).http_socket
+
     def request(
         self,
         method: str,

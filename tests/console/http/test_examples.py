@@ -29,6 +29,7 @@ def test_each_command_is_answered(node: HttpBroker) -> None:
     for command in COMMANDS:
         for name, port in (("api", 15672), ("metrics", 15692)):
             command = command.replace(f"127.0.0.1:{port}", "{0.host}:{0.port}".format(node.http(name)))
+        command = command.replace("/run/penstock/http", str(node.unix_socket))
         done = subprocess.run(
             [*shlex.split(command), "--fail", "--silent", "--show-error", "--max-time", "60"],
             capture_output=True, text=True, check=False,

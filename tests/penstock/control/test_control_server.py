@@ -13,6 +13,7 @@ import pytest
 
 from penstock.control import control
 from penstock.control import control_server as server_end
+from penstock.control.audit import Administrator
 from penstock.control.control_server import ControlServer
 from tests.waiting import PATIENCE
 
@@ -72,7 +73,7 @@ def test_only_the_owner_may_open_it(path: Path) -> None:
 
 def test_the_connection_of_another_user_of_the_machine_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's answer is faked to name another user, as the tests have only one."""
-    monkeypatch.setattr(server_end, "_peer", lambda writer: (4711, 1))
+    monkeypatch.setattr(Administrator, "at", lambda _connection: Administrator(4711, 1))
     assert served(path, lambda: said(path, b"")) == []
 
 
