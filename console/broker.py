@@ -105,10 +105,10 @@ class Broker:
         return [clock.as_wall(asdict(stop), "since", "until") for stop in self.topology.stops.values()]
 
     def tick(self) -> None:
-        """Take samples, if somebody looks; called once a second."""
+        """Take samples; called once a second."""
         self.rates.tick()
+        self.sampler.tick()
         if self.sampler.is_awake:
-            self.sampler.tick()
             self.processors.sample(self.reading())
 
     async def caught_up(self) -> None:

@@ -1,4 +1,6 @@
-"""The recent course of the node, or of a queue: second by second for ten minutes, every ten seconds for an hour."""
+"""The recent course of the node, or of a queue: each second of ten minutes, every ten seconds of an hour, every two
+minutes of a day; less often where samples came less often (`console.sampler`).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from typing import NamedTuple
 
 from penstock.memory.gauges import QueueCounters
 
-KEPT = 600
-"""Samples of the last ten minutes."""
-COARSE, COARSE_KEPT = 10, 360
-"""Each tenth sample is kept for an hour."""
-FINE_MINUTES = 10
+FINE_MINUTES, COARSE_MINUTES, DAY_MINUTES = 10, 60, 1440
+COARSE_SECONDS, DAY_SECONDS = 10.0, 120.0
+"""Between samples that are kept for an hour, and for a day."""
+JITTER = 0.5
+"""Seconds that a sample may come early."""
 
 
 class Sample(NamedTuple):
@@ -27,26 +29,34 @@ class Sample(NamedTuple):
 
 
 class Course:
-    """Samples, the oldest first. They come once a second."""
+    """Samples, the oldest first, at three resolutions."""
 
     def __init__(self) -> None:
-        self.fine: deque[Sample] = deque(maxlen=KEPT)
-        self.coarse: deque[Sample] = deque(maxlen=COARSE_KEPT)
-        self._count = 0
+        self.fine: deque[Sample] = deque()
+        self.coarse: deque[Sample] = deque()
+        self.day: deque[Sample] = deque()
 
     def add(self, sample: Sample) -> None:
-        """Add the next sample."""
-        self.fine.append(sample)
-        if self._count % COARSE == 0:
-            self.coarse.append(sample)
-        self._count += 1
+        """Add the next sample; drop those that are too old."""
+        for kept, minutes, seconds in (
+            (self.fine, FINE_MINUTES, 0.0),
+            (self.coarse, COARSE_MINUTES, COARSE_SECONDS),
+            (self.day, DAY_MINUTES, DAY_SECONDS),
+        ):
+            if not kept or sample.at - kept[-1].at >= seconds - JITTER:
+                kept.append(sample)
+            while kept[0].at <= sample.at - 60 * minutes:
+                kept.popleft()
 
     def last(self, minutes: int) -> list[Sample]:
-        """Return the samples of the last minutes, every ten seconds if they are more than ten."""
-        return list(self.fine if minutes <= FINE_MINUTES else self.coarse)
+        """Return the samples of the last minutes, at the finest resolution that reaches so far back."""
+        kept = self.fine if minutes <= FINE_MINUTES else self.coarse if minutes <= COARSE_MINUTES else self.day
+        return [sample for sample in kept if sample.at > self.fine[-1].at - 60 * minutes]
 
-    def clear(self) -> None:
-        """Drop all samples."""
-        self.fine.clear()
-        self.coarse.clear()
-        self._count = 0
+    def all(self) -> list[Sample]:
+        """Return all samples, each part at its finest resolution."""
+        if not self.fine:
+            return []
+        older = [sample for sample in self.coarse if sample.at < self.fine[0].at]
+        oldest = older[0].at if older else self.fine[0].at
+        return [*(sample for sample in self.day if sample.at < oldest), *older, *self.fine]

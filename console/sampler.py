@@ -1,9 +1,10 @@
-"""Rates and recent courses of the node and its queues, sampled once a second while somebody looks at them.
+"""Rates and recent courses of the node and its queues, sampled once a second while somebody looks at them, and once a
+minute otherwise.
 
-    asleep ──wake──▶ sampling ──(nobody has asked for AWAKE_SECONDS)──▶ asleep
+    resting ──wake──▶ awake ──(nobody has asked for AWAKE_SECONDS)──▶ resting
 
 A sample reads the queues that were written since the one before, so quiet queues cost nothing. The course of the node
-is kept for as long as it is sampled (`console.course`), that of a queue from the first time somebody asks for it.
+(`console.course`) is kept from the start, that of a queue from the first time somebody asks for it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from console.course import Course, Sample
 from penstock.memory.gauges import Gauges, QueueCounters, QueueGauge
 
 AWAKE_SECONDS = 300.0
+REST_SECONDS = 60.0
+FRESH_SECONDS = 1.0
+"""The age of a sample up to which waking takes no other."""
 COURSES = 64
 """Queues whose course is kept; beyond that the one that was asked for least lately is dropped."""
 RECENT_SECONDS = 5.0
@@ -44,25 +48,25 @@ class Sampler:
         self._pairs: dict[int, Pair] = {}
         self._ids: dict[int, int] = {}
         self._slots: dict[int, int] = {}
-        self._last = 0.0
+        self._last = -REST_SECONDS
         self._sums = [0, 0, *NOTHING]
         self.node = Course()
         self._courses: dict[int, Course] = {}
 
     @property
     def is_awake(self) -> bool:
-        """Whether it samples at present."""
+        """Whether it samples once a second."""
         return self._clock() - self._asked < AWAKE_SECONDS
 
     def wake(self) -> None:
-        """Sample from now on, as somebody asks for rates. The first time is a sample already."""
-        if not self.is_awake:
-            self._begin()
-        self._asked = self._clock()
+        """Sample once a second from now on, as somebody asks for rates; at once, if the last sample is old."""
+        self._asked = now = self._clock()
+        if now - self._last > FRESH_SECONDS:
+            self._sample()
 
     def tick(self) -> None:
-        """Take a sample, if it is awake; called once a second."""
-        if self.is_awake:
+        """Take a sample, if it is time; called once a second."""
+        if self.is_awake or self._clock() - self._last >= REST_SECONDS:
             self._sample()
 
     def pair(self, id: int) -> Pair | None:
@@ -82,7 +86,7 @@ class Sampler:
         return (number(pair.now) - number(pair.before)) / (pair.at - pair.before_at)
 
     def latest(self) -> Iterator[QueueGauge]:
-        """Return the last reading of each queue; empty while it is asleep."""
+        """Return the last reading of each queue."""
         return (pair.now for pair in self._pairs.values())
 
     def course(self, id: int) -> Course:
@@ -94,16 +98,6 @@ class Sampler:
                 del self._courses[next(iter(self._courses))]
         self._courses[id] = found
         return found
-
-    def _begin(self) -> None:
-        self._pairs.clear()
-        self._ids.clear()
-        self._slots.clear()
-        self._courses.clear()
-        self.node.clear()
-        self._sums = [0] * len(self._sums)
-        self._seen[:] = memoryview(bytes(8 * len(self._seen))).cast("Q")
-        self._sample()
 
     def _sample(self) -> None:
         now, left = self._clock(), []

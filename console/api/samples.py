@@ -7,7 +7,7 @@ Samples, the latest first, are given if a client asks for them:
     ?lengths_age=60&lengths_incr=5       of the numbers of messages, for the last 60 seconds, every 5 seconds
     ?msg_rates_age=60&msg_rates_incr=5   of the counts of messages
 
-They begin when somebody first asked for them (`console.sampler`), and reach back ten minutes at most.
+They reach back a day at most (`console.course`); those of a queue begin when somebody first asks for them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from typing import Annotated
 from fastapi import Depends, Query
 
 from console.broker import Facts
-from console.course import KEPT, Sample
+from console.course import Sample
 from console.sampler import RECENT_SECONDS
 
 Number = Callable[[Sample], int]
 
 AGE_MOST = 86_400
+SAMPLES_MOST = 1440
 Seconds = Annotated[int | None, Query(ge=1, le=AGE_MOST)]
 
 
@@ -39,8 +40,8 @@ class Span:
 
     @classmethod
     def of(cls, age: int | None, step: int | None) -> Span | None:
-        """Return the span that a client asks for, cut to what is kept; None if it asks for none."""
-        return None if age is None or step is None else cls(min(age, KEPT), step)
+        """Return the span that a client asks for, cut to as many samples as are kept; None if it asks for none."""
+        return None if age is None or step is None else cls(min(age, SAMPLES_MOST * step), step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ COUNTERS: dict[str, tuple[GaugeNumber, Number]] = {
 def of_queue(broker: Broker, gauge: QueueGauge, spans: Spans | None = None) -> Facts:
     """Return the numbers of one queue, with rates, and samples if spans are asked for."""
     sampled = spans is not None and (spans.lengths or spans.counts)
-    course = list(broker.sampler.course(gauge.queue_id).fine) if sampled else []
+    course = broker.sampler.course(gauge.queue_id).all() if sampled else []
 
     def each(numbers: dict[str, tuple[GaugeNumber, Number]], span: Span | None) -> Facts:
         found: Facts = {}
@@ -74,7 +74,7 @@ def of_node(broker: Broker, gauges: Sequence[QueueGauge], spans: Spans, sums: Ma
     and confirmed are those that the acceptors have counted: a message that goes to two queues is published once.
     `sums` are those of the acceptors (`console.api.counted`): from them are the counts that queues do not have.
     """
-    course = list(broker.sampler.node.fine)
+    course = broker.sampler.node.all()
     counters = [broker.gauges.counters_read("acceptor", index) for index in range(broker.gauges.acceptors)]
     counted = {
         "publish": sum(each.published for each in counters),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from console.course import COARSE, COARSE_KEPT, FINE_MINUTES, KEPT, Course, Sample
+from console.course import COARSE_SECONDS, DAY_MINUTES, DAY_SECONDS, FINE_MINUTES, Course, Sample
 from console.sampler import NOTHING
 
 
-def filled(count: int) -> Course:
+def filled(count: int, apart: float = 1.0) -> Course:
     course = Course()
-    for second in range(count):
-        course.add(Sample(float(second), second, 0, NOTHING))
+    for number in range(count):
+        course.add(Sample(number * apart, number, 0, NOTHING))
     return course
 
 
@@ -19,16 +19,34 @@ def times(samples: list[Sample]) -> list[float]:
     return [sample.at for sample in samples]
 
 
-def test_ten_minutes_are_kept_second_by_second_and_an_hour_every_ten() -> None:
-    course = filled(5000)
-    assert times(course.last(FINE_MINUTES)) == [float(second) for second in range(5000 - KEPT, 5000)]
-    hour = times(course.last(60))
-    assert len(hour) == COARSE_KEPT and hour[-1] == 4990.0
-    assert {after - before for before, after in pairwise(hour)} == {float(COARSE)}
+def gaps(samples: list[Sample]) -> set[float]:
+    return {after.at - before.at for before, after in pairwise(samples)}
 
 
-def test_a_course_that_begins_anew_has_its_first_sample_at_once() -> None:
-    course = filled(15)
-    course.clear()
-    course.add(Sample(99.0, 1, 0, NOTHING))
-    assert times(course.last(1)) == times(course.last(60)) == [99.0]
+def test_each_span_has_its_resolution() -> None:
+    course = filled(100_000)
+    minutes = times(course.last(FINE_MINUTES))
+    assert minutes == [float(second) for second in range(100_000 - 600, 100_000)]
+    assert times(course.last(1)) == minutes[-60:]
+    assert gaps(course.last(60)) == {COARSE_SECONDS} and gaps(course.last(DAY_MINUTES)) == {DAY_SECONDS}
+    assert (len(course.last(60)), len(course.last(30)), len(course.last(DAY_MINUTES))) == (360, 180, 720)
+
+
+def test_all_of_it_is_in_order_and_each_part_at_its_finest() -> None:
+    course = filled(100_000)
+    found = course.all()
+    assert times(found) == sorted(set(times(found)))
+    assert found[-600:] == list(course.fine) and found[0] == course.day[0]
+    assert gaps(found[:-900]) == {DAY_SECONDS} and gaps(found[-899:-600]) == {COARSE_SECONDS}
+    assert Course().all() == Course().last(10) == []
+
+
+def test_samples_that_come_rarely_are_dropped_by_their_age() -> None:
+    course = filled(3000, 60.0)
+    assert (len(course.fine), len(course.coarse), len(course.day)) == (10, 60, 720)
+    assert gaps(course.last(60)) == {60.0}
+
+
+def test_a_course_has_its_first_sample_at_once() -> None:
+    course = filled(1)
+    assert times(course.last(1)) == times(course.last(60)) == times(course.last(DAY_MINUTES)) == [0.0]

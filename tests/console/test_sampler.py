@@ -12,11 +12,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from console.course import KEPT
+from console.course import FINE_MINUTES
 from console.sampler import AWAKE_SECONDS, COURSES, RECENT_SECONDS, Sampler
 from penstock.memory.gauges import Gauges
 
 SHARDS, QUEUES, SLOTS = 1, 70, 5
+FINE = 60 * FINE_MINUTES
 published = attrgetter("counters.published")
 
 
@@ -101,14 +102,27 @@ def test_a_queue_that_moves_to_another_slot_goes_on(scene: Scene) -> None:
     assert scene.sampler.node.fine[-1].ready == 3
 
 
-def test_it_sleeps_when_nobody_asks(scene: Scene) -> None:
-    scene.second()
-    assert not scene.sampler.node.fine and not scene.sampler.is_awake
+def test_it_rests_when_nobody_asks(scene: Scene) -> None:
+    for _ in range(130):
+        scene.second()
+    assert [sample.at for sample in scene.sampler.node.fine] == [1001.0, 1061.0, 1121.0]
     scene.sampler.wake()
-    assert len(scene.sampler.node.fine) == 1
-    scene.now += AWAKE_SECONDS
-    scene.sampler.tick()
-    assert len(scene.sampler.node.fine) == 1 and not scene.sampler.is_awake
+    assert scene.sampler.is_awake and scene.sampler.node.fine[-1].at == 1130.0
+    scene.sampler.wake()
+    assert len(scene.sampler.node.fine) == 4
+    for _ in range(int(AWAKE_SECONDS) + 30):
+        scene.second()
+    assert scene.sampler.node.fine[-1].at == 1130.0 + AWAKE_SECONDS - 1 and not scene.sampler.is_awake
+
+
+def test_a_queue_that_was_busy_while_it_rested_has_the_rate_of_that_time(scene: Scene) -> None:
+    scene.open(SHARDS, 7)
+    scene.write(SHARDS, published=5)
+    scene.second()
+    scene.write(SHARDS, published=65)
+    scene.now += 30
+    scene.sampler.wake()
+    assert scene.sampler.rate(7, published) == 2
 
 
 def test_courses_begin_when_they_are_asked_for_and_are_bounded(scene: Scene) -> None:
@@ -117,11 +131,11 @@ def test_courses_begin_when_they_are_asked_for_and_are_bounded(scene: Scene) -> 
         scene.write(SHARDS + id, ready=id)
     scene.sampler.wake()
     assert [list(scene.sampler.course(id + 1).fine) for id in range(COURSES + 1)] == [[]] * (COURSES + 1)
-    for _ in range(KEPT + 5):
+    for _ in range(FINE + 5):
         scene.second()
         scene.sampler.wake()
     assert not scene.sampler.course(1).fine
-    assert len(scene.sampler.course(COURSES + 1).fine) == KEPT == len(scene.sampler.node.fine)
+    assert len(scene.sampler.course(COURSES + 1).fine) == FINE == len(scene.sampler.node.fine)
     assert {each.ready for each in scene.sampler.course(COURSES + 1).fine} == {COURSES}
 
 

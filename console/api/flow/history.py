@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from console.broker import Facts
-from console.course import FINE_MINUTES, Sample
+from console.course import DAY_MINUTES, FINE_MINUTES, Sample
 from console.flow.accounts import By, summed
 from console.flow.incidents import incidents
 from console.http.access import Called
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/api", tags=["flow"])
 
 INCIDENTS_MOST = 1000
 Last = Annotated[int, Query(ge=1, le=INCIDENTS_MOST)]
-Minutes = Annotated[int, Query(ge=1, le=60)]
+Minutes = Annotated[int, Query(ge=1, le=DAY_MINUTES)]
 
 
 @router.get("/flow/ledger")

@@ -53,4 +53,5 @@ def test_samples_never_reach_back_before_the_course(readies: list[int], age: int
 @pytest.mark.parametrize(("age", "step", "span"), [(None, 5, None), (60, None, None), (60, 5, Span(60, 5))])
 def test_a_span_has_an_age_and_a_step(age: int | None, step: int | None, span: Span | None) -> None:
     assert Span.of(age, step) == span
-    assert Span.of(86_400, 60) == Span(600, 60)
+    assert Span.of(86_400, 60) == Span(86_400, 60)
+    assert Span.of(86_400, 5) == Span(7200, 5)

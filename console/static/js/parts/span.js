@@ -2,7 +2,7 @@
 import { html } from '../lib.js';
 import { choose, route } from '../route.js';
 
-const SPANS = [['10', '10 min'], ['60', '1 h']];
+const SPANS = [['10', '10 min'], ['60', '1 h'], ['1440', '24 h']];
 
 export function useSpan() {
   const { query } = route.use();

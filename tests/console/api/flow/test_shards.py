@@ -14,6 +14,8 @@ def test_shards_and_courses_are_shown(node: HttpBroker) -> None:
     assert [each["shard"] for each in node.get("/api/shards").json] == [0, 1]
     wait_for(lambda: node.get("/api/shards").json[0]["cpu_percent"] is not None)
     assert wait_for(lambda: node.get("/api/history").json["at"])
+    assert node.get("/api/history?minutes=1440").status == 200
+    assert node.get("/api/history?minutes=1441").status == 400
     assert node.get("/api/rebalance").json["moves"] == []
 
 
