@@ -20,7 +20,6 @@ class CertificateEvents:
 
     def publish(self) -> None:
         """Publish what is due, once it reaches each queue; called once a second."""
-        state = self._core.state
-        if state.index == 0 and self._core.has_all_shards():
+        if self._core.state.index == 0 and self._core.has_all_shards():
             for facts in self._expiring():
-                self._core.events.publish(facts, state.now + state.origin.wall)
+                self._core.publish_event(facts)

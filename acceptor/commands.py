@@ -6,6 +6,7 @@ HTTP interface have others (`acceptor.direct.commands`).
     queue_purge    vhost, name                                    number of ready messages dropped
     queue_delete   vhost, name, if_unused, if_empty               number of ready messages it had
     login          name, password, host                           {accepted} | {accepted, user, internal, tags}
+    event          facts (`penstock.flow.flow_events`)            null
 
 A declared queue is nobody's: it counts towards no user's limits. Exclusive queues can be purged and deleted too.
 """
@@ -81,6 +82,15 @@ def login(core: AcceptorCore, name: str, password: str, host: str, answered: Ans
     core.authentication.logins.check(name, password, host, decided)
 
 
+def event(core: AcceptorCore, facts: dict[str, Any], answered: Answered) -> None:
+    """Publish an event that the console has found, once it reaches each queue."""
+    if not core.has_all_shards():
+        answered(refused(Refusal("busy", "a shard is missing")))
+        return
+    core.publish_event(facts)
+    answered({"result": None})
+
+
 COMMANDS: dict[str, tuple[Callable[..., Asking], dict[str, type]]] = {
     "queue_declare": (
         queue_declare,
@@ -91,15 +101,17 @@ COMMANDS: dict[str, tuple[Callable[..., Asking], dict[str, type]]] = {
 }
 
 
-LOGIN = "login"
-LOGIN_ARGUMENTS = {"name": str, "password": str, "host": str}
-NOT_AUDITED = frozenset({LOGIN, *direct.COMMANDS})
+OF_CONSOLE: dict[str, tuple[Callable[..., None], dict[str, type]]] = {
+    "login": (login, {"name": str, "password": str, "host": str}),
+    "event": (event, {"facts": dict}),
+}
+NOT_AUDITED = frozenset({*OF_CONSOLE, *direct.COMMANDS})
 """Those of users of the HTTP interface are recorded by the console, which knows more of them."""
 
 
 def is_command(name: str) -> bool:
     """Whether there is a command of that name."""
-    return name in COMMANDS or name in direct.COMMANDS or name == LOGIN
+    return name in COMMANDS or name in direct.COMMANDS or name in OF_CONSOLE
 
 
 def carry_out(core: AcceptorCore, command: str, arguments: dict[str, Any], answered: Answered) -> None:
@@ -109,8 +121,8 @@ def carry_out(core: AcceptorCore, command: str, arguments: dict[str, Any], answe
     except Refusal as refusal:
         answered(refused(refusal))
         return
-    if command == LOGIN:
-        login(core, **arguments, answered=answered)
+    if command in OF_CONSOLE:
+        OF_CONSOLE[command][0](core, **arguments, answered=answered)
     elif command in direct.COMMANDS:
         _go_on(core.requests, direct.steps(core.direct, command, **arguments), answered)
     else:
@@ -118,8 +130,8 @@ def carry_out(core: AcceptorCore, command: str, arguments: dict[str, Any], answe
 
 
 def _wanted(command: str) -> Mapping[str, type]:
-    if command == LOGIN:
-        return LOGIN_ARGUMENTS
+    if command in OF_CONSOLE:
+        return OF_CONSOLE[command][1]
     if command in direct.COMMANDS:
         return {**direct.WHOSE, **direct.COMMANDS[command][1]}
     return COMMANDS[command][1]

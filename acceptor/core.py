@@ -378,9 +378,13 @@ class AcceptorCore:
         """Publish events about limited rates and paced queues that begin or cease to hold channels."""
         begun, over = self.gates.metered.changed(self.state.now)
         for held in begun:
-            self.events.publish(metered_facts(held, True, self.state.now), self.state.now + self.state.origin.wall)
+            self.publish_event(metered_facts(held, True, self.state.now))
         for held in over:
-            self.events.publish(metered_facts(held, False, self.state.now), self.state.now + self.state.origin.wall)
+            self.publish_event(metered_facts(held, False, self.state.now))
+
+    def publish_event(self, facts: dict[str, Any]) -> None:
+        """Publish an event of this moment (`penstock.flow.flow_events`)."""
+        self.events.publish(facts, self.state.now + self.state.origin.wall)
 
     def has_all_shards(self) -> bool:
         """Whether it has the topology, and a link to each shard."""

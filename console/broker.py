@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.count_rates import CountRates
 from console.foreign import ForeignArguments
@@ -28,6 +28,9 @@ from penstock.node.node import Node, node_name
 from penstock.node.runtime_paths import Role
 from penstock.process.node_memory import NodeMemory
 from router.model.topology import Topology
+
+if TYPE_CHECKING:
+    from console.certificate import ServedCertificate
 
 Facts = dict[str, Any]
 Credentials = tuple[str, str]
@@ -70,6 +73,8 @@ class Broker:
         self.settings: Mapping[str, Any] = node.settings.model_dump(mode="json")
         self.scraping = Scraping(self.reading)
         self.rebalancing = Rebalancing(node.settings.data)
+        self.certificate: ServedCertificate | None = None
+        """The certificate of the HTTP interface."""
         self._turns = asyncio.Semaphore(REQUESTS)
         self._logins = LoginTurns()
 
@@ -162,6 +167,11 @@ class Broker:
             for index in range(self.gauges.acceptors)
             if self.gauges.process_read("acceptor", index).state == READY
         ]
+
+    async def certificates(self) -> list[Facts]:
+        """Return the certificates that are served, those of listeners (`acceptor.questions`) and that of HTTP."""
+        found: list[Facts] = await self.command("certificates") if self.serving() else []
+        return found if self.certificate is None else [*found, self.certificate.report()]
 
     async def held(self) -> list[Facts]:
         """Return the held channels (`acceptor.questions`), the longest held first."""

@@ -12,6 +12,7 @@ from functools import partial
 from console.api.flow.held import with_rates
 from console.app import application, metrics_application
 from console.broker import Broker
+from console.certificate_events import CertificateEvents
 from console.http.operator import OperatorConnection
 from console.http.server import HttpServer
 from console.watch import Watch
@@ -33,11 +34,12 @@ class Interface:
         settings = node.settings.http
         self.broker = Broker(node, gauges, topology, Audit(node.settings.data, "console", 0))
         self.watch = Watch(self.broker, partial(with_rates, self.broker))
-        self.certificate = None
+        self._events: CertificateEvents | None = None
         if settings.secured is not None:
-            from console.http.certificate import ServedCertificate  # not at the top: takes a library of 12 MiB
+            from console.certificate import ServedCertificate  # not at the top: takes a library of 12 MiB
 
-            self.certificate = ServedCertificate(settings.secured)
+            self.broker.certificate = ServedCertificate(settings.secured)
+            self._events = CertificateEvents(self.broker, self.broker.certificate)
         turns = asyncio.Lock()
         files = connections_most() - OPERATOR_CONNECTIONS
         most = min(settings.connections, max(files // len(node.http), 1))
@@ -49,7 +51,7 @@ class Interface:
                 socket.socket(fileno=descriptor),
                 most,
                 turns,
-                self.certificate,
+                self.broker.certificate,
             )
             for name, descriptor in zip(node.http, descriptors[:-1], strict=True)
         ]
@@ -72,19 +74,23 @@ class Interface:
     def tick(self) -> None:
         """Do what is due once a second."""
         self.broker.tick()
-        if self.certificate is not None:
-            self.certificate.refresh()
+        if self.broker.certificate is not None:
+            self.broker.certificate.refresh()
+        if self._events is not None:
+            self._events.tick()
         for server in self._servers:
             server.tick()
 
     def reload(self) -> None:
         """Load the certificate again, as an operator asks for it."""
-        if self.certificate is not None:
-            self.certificate.refresh(asked=True)
+        if self.broker.certificate is not None:
+            self.broker.certificate.refresh(asked=True)
 
     async def close(self) -> None:
         """Stop serving."""
         await self.watch.close()
         await self.broker.rebalancing.close()
+        if self._events is not None:
+            await self._events.close()
         await asyncio.gather(*(server.close() for server in self._servers))
         self.broker.scraping.close()

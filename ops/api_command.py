@@ -1,38 +1,21 @@
-"""`penstock api`: requests to the HTTP interface of a node over its Unix socket, as its operator."""
+"""`penstock api`: requests to the HTTP interface of a node, as its operator."""
 
 from __future__ import annotations
 
-import socket
 import sys
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
-from ops.administration.node import running
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.operator_http import JSON, answered
 
 PREFIX = "/api/"
-SECONDS = 60.0
-"""The longest that a node may take to answer, or a stream to say that it goes on."""
 PART = 1 << 16
-JSON = "application/json"
-
-
-class UnixConnection(HTTPConnection):
-    """A connection over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
 
 
 def api(
@@ -53,30 +36,10 @@ def api(
 
     Example: penstock api queues/%2F/orders -X PUT --body '{"arguments": {"x-overflow": "flow"}}'
     """
-    node, directory = running(data)
-    if not node.http:
-        raise CommandError(f"the node on {directory} has no HTTP interface (http.enabled)")
     content = None if body is None else _content(body)
-    connection = UnixConnection(node.http_socket)
-    try:
-        connection.request(
-            method or ("GET" if content is None else "POST"),
-            path if path.startswith("/") else PREFIX + path,
-            content,
-            {"content-type": JSON},
-        )
-        answer = connection.getresponse()
-        if answer.status >= 400:
-            raise CommandError(_reason(answer))
+    verb = method or ("GET" if content is None else "POST")
+    with answered(data, verb, path if path.startswith("/") else PREFIX + path, content) as answer:
         _print(answer)
-    except (FileNotFoundError, ConnectionRefusedError):
-        raise CommandError(f"the node on {directory} is starting or stopping; try again") from None
-    except BrokenPipeError:
-        raise
-    except (OSError, HTTPException, ValueError) as error:
-        raise CommandError(f"the node on {directory} does not answer: {error}") from None
-    finally:
-        connection.close()
 
 
 def _content(body: str) -> bytes:
@@ -99,13 +62,3 @@ def _print(answer: HTTPResponse) -> None:
     while part := answer.read1(PART):
         sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
-
-
-def _reason(answer: HTTPResponse) -> str:
-    """Return the reason for an error, in one line."""
-    try:
-        found = orjson.loads(answer.read())
-    except orjson.JSONDecodeError:
-        found = None
-    reason = found.get("reason") if isinstance(found, dict) else None
-    return f"{answer.status} {answer.reason}" + (f": {reason}" if reason not in (None, answer.reason) else "")

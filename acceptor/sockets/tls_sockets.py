@@ -78,15 +78,7 @@ class TlsSockets:
     def report(self) -> list[dict[str, Any]]:
         """Return the certificates that are served (`acceptor.questions`)."""
         return [
-            {
-                "listener": name,
-                "certificate": str(each.path),
-                "subject": each.subject,
-                "issuer": each.issuer,
-                "names": list(each.names),
-                "expires": each.not_after.isoformat(),
-                "seconds_left": round(each.seconds_left(certificates.now())),
-            }
+            each.facts(name, certificates.now())
             for name, listener in self._listeners.items()
             for each in listener.certificates
         ]

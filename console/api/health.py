@@ -70,16 +70,13 @@ async def protocol_listens(caller: Called, protocol: Segment) -> Response:
 
 @router.get("/health/checks/certificate-expiration/{within}/{unit}")
 async def certificates_last(caller: Called, within: Segment, unit: Segment) -> Response:
-    """Whether no certificate of a listener expires within a time."""
+    """Whether no certificate of a listener, or of HTTP, expires within a time."""
     if not within.isdecimal() or len(within) > 6 or unit not in UNIT_SECONDS:
         raise HttpError(400, f"the time is a number of {', '.join(UNIT_SECONDS)}")
     limit = int(within) * UNIT_SECONDS[unit]
-    broker = caller.broker
-    serving = broker.serving()
-    found = await broker.ask("acceptor", serving[0], "certificates") if serving else []
     expired = [
         {"name": each["listener"], "file": each["certificate"], "expires": each["expires"]}
-        for each in found
+        for each in await caller.broker.certificates()
         if each["seconds_left"] <= limit
     ]
     return _failed("Certificates expiring", expired=expired) if expired else _ok()

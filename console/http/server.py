@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from console.http.certificate import ServedCertificate
+from console.certificate import ServedCertificate
 from console.http.connection import Connection
 from console.http.crowd import Crowd
 from penstock.node.logs import get_logger

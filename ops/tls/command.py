@@ -13,6 +13,7 @@ from ops.administration.node import AsJson, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.naming import Config, Data
+from ops.operator_http import get
 from penstock.settings.listeners import TLS_PORT
 from penstock.settings.sources import read_configuration
 from penstock.text.durations import shown
@@ -88,11 +89,13 @@ def show_(
 
 @app.command("list")
 def list_(data: Data = None, as_json: AsJson = False) -> None:
-    """List the certificates that a running node serves.
+    """List the certificates that a running node serves, those of listeners and that of HTTP.
 
     Example: penstock tls list --json
     """
-    found = Processes(data).command("certificates")
+    processes = Processes(data)
+    with_http = processes.node.settings["http"]["enabled"] and processes.node.settings["http"]["certificate"]
+    found = get(data, "/api/certificates") if with_http else processes.command("certificates")
     rows = [{**each, "names": _joined(each["names"]), "left": _left(each["seconds_left"])} for each in found]
     show(rows, COLUMNS, as_json)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID
@@ -30,6 +31,18 @@ class Certificate:
         host = name.lower().rstrip(".")
         label, _, rest = host.partition(".")
         return host in self.names or bool(label and rest and f"*.{rest}" in self.names)
+
+    def facts(self, listener: str, now: datetime) -> dict[str, Any]:
+        """Return its facts as a listener's (`acceptor.questions`)."""
+        return {
+            "listener": listener,
+            "certificate": str(self.path),
+            "subject": self.subject,
+            "issuer": self.issuer,
+            "names": list(self.names),
+            "expires": self.not_after.isoformat(),
+            "seconds_left": round(self.seconds_left(now)),
+        }
 
     def seconds_left(self, now: datetime) -> float:
         """Return how long it is valid, in seconds; negative once it has expired."""

@@ -30,6 +30,13 @@ async def shards(caller: Called) -> Response:
     return answer([{**_facts(broker, reading, shard), **queues[shard]} for shard in reading.shards])
 
 
+@router.get("/certificates")
+async def certificates(caller: Called) -> Response:
+    """The certificates that are served, of listeners and of HTTP."""
+    caller.must_monitor()
+    return answer(await caller.broker.certificates())
+
+
 @router.get("/processes")
 async def processes(caller: Called) -> Response:
     """The processes of the node."""

@@ -17,7 +17,7 @@ COMMANDS = [
     line
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     for line in block.splitlines()
-    if line.startswith("curl ") and "--cacert" not in line  # with certificates: tests/console/http/test_certificate.py
+    if line.startswith("curl ") and "--cacert" not in line  # with certificates: tests/console/test_certificate.py
 ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ops.api_command import UnixConnection
+from ops.operator_http import UnixConnection
 from penstock.files.record_file import read_records, records_path
 from tests.console.http.node import Answer, HttpBroker
 from tests.waiting import wait_for

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,29 @@ def test_both_ports_speak_tls_with_a_certificate_that_may_be_replaced(tmp_path: 
         certificates.authority().server(["localhost"], YEAR, "renewed-http.pem").replace(own)
         os.kill(node.pid, signal.SIGHUP)
         wait_for(lambda: serial(node) != after)
+
+
+def test_its_end_is_an_event_and_it_is_listed(tmp_path: Path) -> None:
+    own = tmp_path / "http.pem"
+    certificates.authority().server(["localhost", "127.0.0.1"], timedelta(days=20), "short-http.pem").replace(own)
+    with HttpBroker(tmp_path, f"http.certificate={own}") as node, node.connect() as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="events")
+        channel.call("queue.bind", queue="events", exchange="amq.flow", routing_key="certificate_expired.#")
+        listed = json.loads(node.penstock("tls", "list", "--json").stdout)
+        assert [(each["listener"], each["certificate"]) for each in listed] == [("http", str(own))]
+        asked = node.get("/api/certificates", tls=certificates.client_context()).json
+        assert [each["subject"] for each in asked] == [listed[0]["subject"]]
+        health = "/api/health/checks/certificate-expiration"
+        assert node.get(f"{health}/1/weeks", tls=certificates.client_context()).status == 200
+        assert node.get(f"{health}/1/months", tls=certificates.client_context()).json["expired"][0]["name"] == "http"
+        certificates.authority().server(["localhost", "127.0.0.1"], timedelta(seconds=-60), "ended-http.pem").replace(
+            own
+        )
+        event = wait_for(lambda: channel.get("events"), what="the event")
+        facts = json.loads(event.body)
+        assert (facts["event"], facts["queue"], facts["certificate"]) == ("certificate_expired", "http", str(own))
+        assert "certificate expires soon" in node.log and "certificate has expired" in node.log
 
 
 def operators_see_it(node: HttpBroker) -> None:

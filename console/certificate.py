@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import ssl
+from typing import Any
 
 from penstock.node.logs import get_logger
 from penstock.settings.listeners import ListenerSettings
+from penstock.tls import certificates
 from penstock.tls.contexts import inner_contexts
 from penstock.tls.errors import TlsError
+from penstock.tls.expiry_notices import ExpiryNotices
+from penstock.tls.served_files import ServedFiles
 
 log = get_logger()
 
@@ -21,7 +24,8 @@ class ServedCertificate:
 
     def __init__(self, settings: ListenerSettings) -> None:
         self._settings = settings
-        self._signature = self._sign()
+        self._files = ServedFiles((*settings.certificates, *settings.keys))
+        self._notices = ExpiryNotices(LISTENER)
         (self._inner,) = inner_contexts(settings)
 
     @property
@@ -33,29 +37,24 @@ class ServedCertificate:
         """Load the files again if they have changed, or if an operator has asked. Files that cannot be used are logged,
         and the old certificate serves on.
         """
-        signature = self._sign()
-        if signature == self._signature and not asked:
+        if not (self._files.have_changed() or asked):
             return
-        self._signature = signature
         try:
             (self._inner,) = inner_contexts(self._settings)
         except TlsError as error:
             log.error("certificates cannot be replaced, the old ones serve on", listener=LISTENER, problem=str(error))
             return
+        self._notices.forget()
         certificate = self._inner.certificate
         log.info(
             "certificates loaded", listener=LISTENER,
             certificates={str(certificate.path): certificate.not_after.isoformat()},
         )  # fmt: skip
 
-    def _sign(self) -> tuple[tuple[int, int, int], ...]:
-        """Return the inode, size and time of modification of each file; zeros for one that is not there."""
-        found = []
-        for path in (*self._settings.certificates, *self._settings.keys):
-            try:
-                status = os.stat(path)
-            except OSError:
-                found.append((0, 0, 0))
-            else:
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-        return tuple(found)
+    def expiring(self) -> list[dict[str, Any]]:
+        """Log that it expires soon, or has expired, once a day; return the facts of the event."""
+        return self._notices.due([self._inner.certificate], certificates.now())
+
+    def report(self) -> dict[str, Any]:
+        """Return its facts, as for a listener (`acceptor.questions`)."""
+        return self._inner.certificate.facts(LISTENER, certificates.now())
