@@ -16,7 +16,7 @@ import pytest
 from console.http.crowd import UNREAD_MOST
 from penstock.control import passwords
 from tests.console.http.conftest import CONNECTIONS, IDLE, console, memory
-from tests.console.http.node import OVERVIEW, HttpBroker, connected, drained
+from tests.console.http.node import BASIC, OVERVIEW, HttpBroker, connected, drained
 from tests.penstock.telemetry.reading import rows
 from tests.waiting import PATIENCE, wait_for
 
@@ -170,6 +170,31 @@ def test_answers_that_nobody_reads_are_bounded(node: HttpBroker, large_answers: 
             assert drained(client).count(b"HTTP/1.1 200") <= 1
     assert highest - before < 2 * UNREAD_MOST
     assert longest_gap(node, began) < 5
+
+
+@pytest.mark.slow
+def test_a_follower_who_does_not_read_is_hung_up_on(node: HttpBroker) -> None:
+    """While another one is told of each change."""
+    everything = {"vhost": "/", "exchange": None, "key": None, "user": None, "connection": None}
+    stop = {**everything, "author": "me", "reason": "x" * 100, "seconds": None}
+    for number in range(300):
+        node.call("flow_stop", queue=f"stopped-{number}", **stop)
+    try:
+        files = psutil.Process(console(node)).num_fds()
+        with connected(node, receive_buffer=4096) as deaf, connected(node) as reader:
+            for client in (deaf, reader):
+                client.sendall(b"GET /api/flow/events HTTP/1.1\r\nhost: x\r\n" + BASIC + b"\r\n")
+            assert reader.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+            def is_alone() -> bool:
+                node.call("flow_stop", queue="stopped-0", **stop)
+                assert reader.recv(1 << 20)
+                return psutil.Process(console(node)).num_fds() <= files + 1
+
+            wait_for(is_alone, what="the follower who does not read to be hung up on")
+    finally:
+        for each in node.call("flow_stops"):
+            node.call("flow_lift", number=each["number"])
 
 
 @pytest.mark.slow
