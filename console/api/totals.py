@@ -74,7 +74,8 @@ def of_node(broker: Broker, gauges: Sequence[QueueGauge], spans: Spans, sums: Ma
     and confirmed are those that the acceptors have counted: a message that goes to two queues is published once.
     `sums` are those of the acceptors (`console.api.counted`): from them are the counts that queues do not have.
     """
-    course = broker.sampler.node.all()
+    node = broker.sampler.node
+    course = node.all() if spans.lengths or spans.counts else list(node.fine)
     counters = [broker.gauges.counters_read("acceptor", index) for index in range(broker.gauges.acceptors)]
     counted = {
         "publish": sum(each.published for each in counters),
