@@ -49,9 +49,12 @@ class Course:
                 kept.popleft()
 
     def last(self, minutes: int) -> list[Sample]:
-        """Return the samples of the last minutes, at the finest resolution that reaches so far back."""
+        """Return the samples of the last minutes, at the finest resolution that reaches so far back, up to the newest."""
         kept = self.fine if minutes <= FINE_MINUTES else self.coarse if minutes <= COARSE_MINUTES else self.day
-        return [sample for sample in kept if sample.at > self.fine[-1].at - 60 * minutes]
+        if not kept:
+            return []
+        newest = self.fine[-1]
+        return [*(sample for sample in kept if newest.at - 60 * minutes < sample.at < newest.at), newest]
 
     def all(self) -> list[Sample]:
         """Return all samples, each part at its finest resolution."""

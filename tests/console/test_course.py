@@ -28,8 +28,10 @@ def test_each_span_has_its_resolution() -> None:
     minutes = times(course.last(FINE_MINUTES))
     assert minutes == [float(second) for second in range(100_000 - 600, 100_000)]
     assert times(course.last(1)) == minutes[-60:]
-    assert gaps(course.last(60)) == {COARSE_SECONDS} and gaps(course.last(DAY_MINUTES)) == {DAY_SECONDS}
-    assert (len(course.last(60)), len(course.last(30)), len(course.last(DAY_MINUTES))) == (360, 180, 720)
+    hour, day = course.last(60), course.last(DAY_MINUTES)
+    assert gaps(hour[:-1]) == {COARSE_SECONDS} and gaps(day[:-1]) == {DAY_SECONDS}
+    assert hour[-1] is day[-1] is course.fine[-1]
+    assert (len(hour), len(course.last(30)), len(day)) == (361, 181, 721)
 
 
 def test_all_of_it_is_in_order_and_each_part_at_its_finest() -> None:

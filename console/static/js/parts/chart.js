@@ -21,10 +21,15 @@ export function Chart({ label, at, series, levels = [], shaded, write, height = 
     const options = optionsOf({ series, levels, write, height, group, ground, width: element.clientWidth });
     const drawn = new uPlot(options, data, element);
     plot.current = drawn;
-    const watch = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    let frame;
+    const watch = new ResizeObserver(() => {
+      cancelAnimationFrame(frame); // a new size at once could resize the page again, which the browser reports as an error
+      frame = requestAnimationFrame(() => drawn.setSize({ width: element.clientWidth, height }));
+    });
     watch.observe(element);
     return () => {
       watch.disconnect();
+      cancelAnimationFrame(frame);
       drawn.destroy();
     };
   }, [shape, height]);
