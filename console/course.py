@@ -49,7 +49,7 @@ class Course:
                 kept.popleft()
 
     def last(self, minutes: int) -> list[Sample]:
-        """Return the samples of the last minutes, at the finest resolution that reaches so far back, up to the newest."""
+        """Return the samples of the last minutes, to the newest, at the finest resolution that reaches so far."""
         kept = self.fine if minutes <= FINE_MINUTES else self.coarse if minutes <= COARSE_MINUTES else self.day
         if not kept:
             return []
