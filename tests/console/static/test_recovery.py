@@ -20,6 +20,7 @@ def test_an_open_page_says_how_old_it_is_and_comes_back(chromium: Browser, tmp_p
         console = Console(chromium, f"http://127.0.0.1:{port}")
         console.log_in()
         console.wait_for_text("live", ".age")
+        console.wait_for_text("Overview", "main h1")
         broker.stop()
         console.wait_for_text("old", ".age")
         console.wait_for_text("not reached", "main")
