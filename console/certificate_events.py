@@ -26,7 +26,7 @@ class CertificateEvents:
         self._publishing: asyncio.Task[None] | None = None
 
     def tick(self) -> None:
-        """Publish what is due; called once a second."""
+        """Publish due events; called once a second."""
         self._waiting.extend(self._certificate.expiring())
         if self._waiting and (self._publishing is None or self._publishing.done()):
             self._publishing = asyncio.create_task(self._publish())

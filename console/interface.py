@@ -1,11 +1,10 @@
-"""The HTTP interface of the console process: the servers of its ports and of its Unix socket, and what is done for them
-once a second.
+"""The HTTP interface of the console process: the servers of its ports and of its Unix socket, and their work of each
+second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Sequence
 from functools import partial
 
@@ -48,7 +47,7 @@ class Interface:
             HttpServer(
                 api if name == "api" else metrics_application(self.broker),
                 settings,
-                socket.socket(fileno=descriptor),
+                descriptor,
                 most,
                 turns,
                 self.broker.certificate,
@@ -59,7 +58,7 @@ class Interface:
             HttpServer(
                 api,
                 settings,
-                socket.socket(fileno=descriptors[-1]),
+                descriptors[-1],
                 OPERATOR_CONNECTIONS,
                 turns,
                 kind=partial(OperatorConnection, self.broker.audit),

@@ -41,14 +41,14 @@ class HttpServer:
         self,
         app: ASGIApp,
         settings: HttpSettings,
-        listener: socket.socket,
+        descriptor: int,
         connections: int,
         turns: asyncio.Lock,
         certificate: ServedCertificate | None = None,
         kind: Callable[[uvicorn.Config, ServerState, Crowd, asyncio.Lock], Connection] = Connection,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._socket = listener
+        self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
         self._kind = kind
         self._turns = turns

@@ -1,4 +1,4 @@
-"""What the log and events say about certificates that expire."""
+"""Notices, in the log and as events, of certificates that expire."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVENTS_VHOST = "/"
 
 
 class ExpiryNotices:
-    """What has been said about the certificates of one listener."""
+    """The notices about the certificates of one listener, each given once a day."""
 
     def __init__(self, listener: str) -> None:
         self._listener = listener
