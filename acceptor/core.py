@@ -44,6 +44,7 @@ from acceptor.moving.suspects import Suspects
 from acceptor.publishing.orphans import Orphans
 from acceptor.publishing.overtaking import Overtaking
 from acceptor.publishing.publishing import Publishing
+from acceptor.publishing.traced import TracedPublishing
 from acceptor.routing.gates import Gates
 from acceptor.routing.routes import Routes
 from acceptor.transactions.replacing import Replacing
@@ -106,9 +107,11 @@ class AcceptorCore:
         self.orphans = Orphans(self.quotas)
         self.requests = Requests(state, self.moves)
         overtaking = Overtaking(self.routes, holding.holds.recheck_cause_later)
-        publishing = Publishing(
+        parts = (
             state, self.gates, self.routes, overtaking, holding.notifier, holding.escalations, holding.books.episodes
         )  # fmt: skip
+        sample = state.tracing.sample
+        publishing = Publishing(*parts) if sample is None else TracedPublishing(sample, *parts)
         self.services = Services(
             acceptor=state, handlers=HANDLERS, permissions=Permissions(), logins=self.authentication.logins,
             headcount=self.headcount, weights=self.weights, gates=self.gates,
@@ -330,6 +333,8 @@ class AcceptorCore:
         for channel in confirming:
             if channel.stage is CHANNEL_OPEN:
                 channel.write_confirms()
+        if self.state.tracing.unconfirmed:
+            self.state.tracing.follow_confirms()
         if self.gates.claims.open:
             self.gates.claims.settle()
         turns = []

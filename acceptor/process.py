@@ -78,6 +78,7 @@ class Acceptor:
         self.set_clock()
         self.state.flush = self.flush
         self.core.holding.delays.clock = clock.now_us
+        self.state.tracing.clock = clock.now_us
         self.telemetry = Writer.of(node, "acceptor", index, incarnation)
         if self.telemetry is not None:
             self.state.record = self.telemetry.put

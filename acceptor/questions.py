@@ -23,6 +23,7 @@
     ledger                  as in `acceptor.holding.ledger`
     queue       vhost, name {id, shard, ready} | None if there is no such queue
     publishes               as in `acceptor.routing.counting`, of all channels since an operator began to ask
+    spans       after       as in `penstock.tracing.spans.Spans.report`
     consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that exist
 
     close       connection, whether there was that connection, which is closed now
@@ -81,6 +82,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
         "queue": (partial(queue, core), {"vhost": str, "name": str}),
         "publishes": (lambda: core.routes.count(core.state.now), {}),
         "consumers": (lambda ids: consumers(core, ids), {"ids": list}),
+        "spans": (core.state.tracing.spans.report, {"after": int}),
         "refuse": (partial(refuse, core), {"connection": str, "channel": int, "id": int}),
     }
 

@@ -34,6 +34,7 @@ from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from console.interface import Interface
+    from console.tracing.export import SpanExport
 
 log = logs.get_logger()
 
@@ -75,6 +76,7 @@ class Console:
         self.next_record: asyncio.TimerHandle | None = None
         self.next_sweep = loop.call_soon(self.sweep)
         self.interface = self.open_interface(descriptors)
+        self.span_export = self.open_span_export()
 
     def open_interface(self, descriptors: Sequence[int]) -> Interface | None:
         """Return the HTTP interface, if the node has one. Its libraries are imported only then."""
@@ -83,6 +85,18 @@ class Console:
         from console.interface import Interface
 
         return Interface(self.node, self.gauges, self.topology, descriptors)
+
+    def open_span_export(self) -> SpanExport | None:
+        """Return the export of spans, if the node traces messages for a collector."""
+        settings = self.node.settings.traces
+        if not settings.endpoint or settings.ratio == 0:
+            return None
+        try:
+            from console.tracing.export import SpanExport
+        except ModuleNotFoundError:
+            log.error("traces cannot be sent", problem="opentelemetry is missing: pip install 'penstock[traces]'")
+            return None
+        return SpanExport(self.node, self.gauges)
 
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
         """Write a row; its time on the node's clock is converted to wall-clock time."""
@@ -98,6 +112,8 @@ class Console:
         if self.next_record is None:
             if self.interface is not None:
                 self.interface.start()
+            if self.span_export is not None:
+                self.span_export.start()
             process.report_ready(self.context, self.node, "console", self.index, self.incarnation)
             self.record_each_second()
 
@@ -165,6 +181,8 @@ class Console:
         """Record the gauges a last time, and close: all other processes but the router have ended."""
         if self.interface is not None:
             await self.interface.close()
+        if self.span_export is not None:
+            await self.span_export.close()
         self.events.close()
         self.router.close()
         self.next_sweep.cancel()

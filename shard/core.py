@@ -38,6 +38,7 @@ from shard.serving.leases import Leases
 from shard.serving.paces import Paces
 from shard.serving.paging import Paging
 from shard.serving.serving import Serving
+from shard.serving.traces import Traces
 from shard.serving.waiters import Waiters
 from shard.store.journal import Journal
 from shard.transactions.transactions import Transactions
@@ -75,7 +76,8 @@ class ShardCore:
         self.paging.limit(*memory_of(settings, settings.shards))
         leases = Leases(state, self.stalls, self.commits.when_written)
         self.serving = Serving(state, self.stalls, leases, settings.flow.unprivileged_limit)
-        self.intake = Intake(state, self.serving, lambda queue: self.two_phase.first_held(queue))
+        self.traces = Traces(state)
+        self.intake = Intake(state, self.serving, self.traces, lambda queue: self.two_phase.first_held(queue))
         self.two_phase = TwoPhase(state, self.peers, self.commits, self.intake, self.apply_known_deaths)
         if recovered is not None:
             self.two_phase.recover(recovered.parts, recovered.decisions)
@@ -251,6 +253,8 @@ class ShardCore:
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()
+        if self.traces.is_following():
+            self.traces.follow()
         if self.doing.received:
             self.doing.has_finished()
         return [out for link in self.state.links.values() if (out := link.close_turn()) is not None]

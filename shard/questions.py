@@ -4,6 +4,8 @@
     consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, full | None, active, window_open,
                                     settled_seconds | None, usual_seconds | None}]
 
+    spans       after              as in `penstock.tracing.spans.Spans.report`
+
     queues                         [id of each queue that it has]
 
     messages    id, skip, count,   as in `shard.browsing`
@@ -31,16 +33,18 @@ from penstock.limits.features import CREDIT, REPORT, SPILL
 from shard.browsing import browse
 
 if TYPE_CHECKING:
+    from penstock.tracing.spans import Spans
     from shard.flow.flow import Flow
     from shard.queue.consumer_cy import Consumer
     from shard.turns.state import ShardState
 
 
-def questions(state: ShardState, flow: Flow) -> dict[str, Question]:
+def questions(state: ShardState, flow: Flow, spans: Spans) -> dict[str, Question]:
     """The questions that a shard answers, by name."""
     return {
         "consumers": (lambda id: consumers(state, id), {"id": int}),
         "queues": (lambda: list(state.queues), {}),
+        "spans": (spans.report, {"after": int}),
         "messages": (partial(browse, state), {"id": int, "skip": int, "count": int, "body_bytes": int}),
         "deadlock": (partial(deadlock, state, flow), {"id": int, "circle": str, "reported": bool, "early": bool}),
     }

@@ -21,7 +21,11 @@ class Handler(BaseHTTPRequestHandler):
         self.take(urlsplit(self.path).query)
 
     def do_POST(self) -> None:
-        self.take(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.received(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def received(self, body: bytes) -> None:
+        """A request with a body has come: answer it."""
+        self.take(body.decode())
 
     def take(self, form: str) -> None:
         """A request has come, with a form in its query or its body: answer it."""

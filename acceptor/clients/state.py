@@ -13,6 +13,7 @@ from acceptor.clients.clock_origin import ClockOrigin
 from acceptor.clients.counters import Counters
 from acceptor.clients.prefetch import SharedPrefetch
 from acceptor.clients.spool import Spool
+from acceptor.clients.tracing import Tracing
 from acceptor.links.shard_link import ShardLink
 from acceptor.links.unacked_cy import Settlements
 from penstock import bus
@@ -68,9 +69,9 @@ class AcceptorState:
         self.flush: Callable[[ConnectionState], None] = lambda connection: None
         self.sharing: dict[int, SharedPrefetch] = {}
         self.counters = Counters()
+        self.tracing = Tracing(index, settings.traces.ratio, self.clock, self.node_us)
         self.turns = 0
         self.last_group = 0
-        self.last_transaction = 0
 
     @property
     def nowhere(self) -> int:
@@ -137,5 +138,5 @@ class AcceptorState:
 
     def next_transaction(self) -> int:
         """The number of a transaction over several shards."""
-        self.last_transaction += 1
-        return self.last_transaction
+        self.counters.transactions += 1
+        return self.counters.transactions

@@ -153,6 +153,9 @@ class Delivery:
                 self.acceptor.sharing[operation.group].is_hungry(shard)
             case to_acceptor.Spent() if operation.group in self.acceptor.sharing:
                 self.acceptor.sharing[operation.group].spent(shard, operation.messages)
+            case to_acceptor.Traced() if operation.consumer in self.consumers:
+                consumer = self.consumers[operation.consumer]
+                self.acceptor.tracing.delivered(operation, consumer.tag, consumer.channel.whose())
             case to_acceptor.ReportWritten():
                 self.report_written(shard, operation.at_once)
 

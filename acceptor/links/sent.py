@@ -14,6 +14,7 @@ from acceptor.links.weights import WHOLE
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.bus import to_shard
 from penstock.bus.operations_cy import Operation
+from penstock.tracing.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from acceptor.links.contained import Breakable
@@ -32,13 +33,13 @@ class Publish:
     """One publish of the turn being written: a builder that still grows, or a range of a batch on its own.
 
     `spans` begin at rows of it; `returns` has the first row and count of rows that are returned if they are refused;
-    `senders` are the channels that publish in it without a span. `resent` and `age` are those of its operation
+    `senders` are the channels that publish in it without a span. `resent`, `age` and `trace` are those of its operation
     (`to_shard.Publish`).
     """
 
     __slots__ = (
         "age", "batch", "builder", "commit", "count", "first", "queues", "resent", "returns", "senders", "spans",
-        "weight",
+        "trace", "weight",
     )  # fmt: skip
 
     def __init__(self, queues: tuple[int | str, ...], weight: int) -> None:
@@ -54,6 +55,7 @@ class Publish:
         self.commit: Commit | None = None
         self.resent = False
         self.age = 0
+        self.trace: TraceContext | None = None
 
     def add_origin(
         self, first: int, count: int, span: Span | None, returns: Returns | None, sender: Breakable | None
@@ -82,7 +84,7 @@ class Publish:
 
     def operation(self, part: int) -> to_shard.Publish:
         """Return its operation, with the index of its batch among the parts of the turn."""
-        return to_shard.Publish(self.queues, part, 0, self.count, self.resent, self.age)
+        return to_shard.Publish(self.queues, part, 0, self.count, self.resent, self.age, self.trace)
 
     def leave_again(self) -> None:
         """Mark it as a repeat for another incarnation of the shard: the previous one may have delivered its messages,

@@ -46,6 +46,7 @@ from penstock.bus.to_shard import LEAVES_IN_GROUP, Consume, Get, Request
 from penstock.memory.gauges import Gauges
 from penstock.states.transitions import Staged
 from penstock.telemetry.schema import Cause
+from penstock.tracing.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from acceptor.links.contained import Breakable
@@ -143,19 +144,21 @@ class ShardLink(Staged[LinkStage, LinkEvent]):
     def publish(
         self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None,
         returns: Returns | None = None, slots: tuple[int, ...] = (), age: int = 0, sender: Breakable | None = None,
+        trace: TraceContext | None = None,
     ) -> None:  # fmt: skip
         """Publish `count` messages from row `first` of a batch to queues of this shard, `slots` in the gauges.
 
-        For their expiry the messages are `age` milliseconds old. `sender` is the channel that published them.
+        For their expiry the messages are `age` milliseconds old. `sender` is the channel that published them; `trace`
+        the place of a single message in its trace.
         """
         nbytes = batch.nbytes(first, count)
-        publish = self.turn.joined(queues) if nbytes < OWN_PARTS and not age else None
+        alone = nbytes >= OWN_PARTS or age > 0 or trace is not None
+        publish = None if alone else self.turn.joined(queues)
         if publish is None:
             publish = self.turn.open_publish(queues, weight_of(self.gauges, slots))
         self.weigh(publish.weight, batch, count, nbytes)
-        if age:
-            publish.age = age
-        if nbytes >= OWN_PARTS or age:
+        if alone:
+            publish.age, publish.trace = age, trace
             publish.batch, publish.first, publish.count = batch, first, count
             publish.add_origin(0, count, span, returns, sender)
             return

@@ -24,6 +24,7 @@ from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
 from penstock.batch.batch_cy import HAS_EXPIRATION
 from penstock.bus import MESSAGE_WEIGHT
+from penstock.tracing.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
@@ -224,8 +225,13 @@ class Publishing:
                 channel.wait_at(gate)
         return bool(channel.gates)
 
-    def dispatch(self, channel: ChannelState, run: ParkedRun, route: Route, count: int, in_lane: bool = False) -> None:
-        """Put messages into the turn of every shard of the route. Confirms of messages in a lane are not withheld."""
+    def dispatch(
+        self, channel: ChannelState, run: ParkedRun, route: Route, count: int, in_lane: bool = False,
+        trace: TraceContext | None = None,
+    ) -> Span | None:  # fmt: skip
+        """Put messages into the turn of every shard of the route, or a single one with its place in its trace. Confirms
+        of messages in a lane are not withheld. Return what waits to confirm them.
+        """
         span = None
         if channel.confirms is not None and run.tag:
             if route.keepers:
@@ -244,7 +250,7 @@ class Publishing:
         for target in route.targets:
             awaited = span if target.keeps else None
             target.link.publish(target.queues, run.batch, run.first, count, awaited, returns, target.slots, age,
-                                channel)  # fmt: skip
+                                channel, trace)  # fmt: skip
             for queue_gate in target.queue_gates:
                 target.link.enter(queue_gate, count, whole)
                 if in_lane and queue_gate.lane_line is not None:
@@ -254,6 +260,7 @@ class Publishing:
         self.acceptor.counters.published += count
         channel.traffic.published += count
         run.advance(count)
+        return span
 
     def age_of(self, channel: ChannelState, run: ParkedRun, route: Route, count: int) -> int:
         """Return for how many milliseconds messages have been parked if some of them may expire, else 0."""

@@ -156,6 +156,17 @@ class ReportWritten(NamedTuple):
     at_once: bool
 
 
+@OPERATIONS.number(17)
+class Traced(NamedTuple):
+    """A message of the deliveries to a consumer before this one is traced: its place in its trace, and when it left its
+    queue, in µs of the node's clock.
+    """
+
+    consumer: int
+    trace: tuple[bytes, bytes]
+    moment: int
+
+
 class Got(NamedTuple):
     """The result of a Get: the message, a part of the same turn, and the number of messages that remain ready."""
 

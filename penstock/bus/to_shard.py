@@ -18,7 +18,8 @@ OPERATIONS = Operations()
 class Publish(NamedTuple):
     """Enqueue `messages` of a batch, from row `first`, in queues given by id, or pass them to reply consumers given by
     name. If they are `resent`, an earlier incarnation of the shard may have received and delivered them. `age` is the
-    time that they were parked, in milliseconds, if they may expire.
+    time that they were parked, in milliseconds, if they may expire. A message that is traced is the only one; `trace`
+    is its place in its trace (`penstock.tracing.trace_context`).
     """
 
     queues: Sequence[int | str]
@@ -27,6 +28,7 @@ class Publish(NamedTuple):
     messages: int
     resent: bool = False
     age: int = 0
+    trace: tuple[bytes, bytes] | None = None
 
 
 @OPERATIONS.number(2)

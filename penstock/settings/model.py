@@ -29,6 +29,7 @@ from penstock.settings.sections import (
     RebalanceSettings,
     StoreSettings,
     TelemetrySettings,
+    TraceSettings,
     WatchdogSettings,
 )
 from penstock.settings.values import (
@@ -117,6 +118,7 @@ class Settings(Listening):
     store: StoreSettings = StoreSettings()
     rebalance: RebalanceSettings = RebalanceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    traces: TraceSettings = TraceSettings()
     http: HttpSettings = HttpSettings()
     watchdog: WatchdogSettings = WatchdogSettings()
     relays: dict[Name, RelaySettings] = Field(default={}, max_length=RELAYS_MOST, description="relays by name")

@@ -1,4 +1,6 @@
-"""The sections of the settings: limits of AMQP, flow control, hold-offs, memory, stores, telemetry, rebalancing."""
+"""The sections of the settings: limits of AMQP, flow control, hold-offs, memory, stores, telemetry, traces,
+rebalancing.
+"""
 
 from __future__ import annotations
 
@@ -437,6 +439,26 @@ class TelemetrySettings(BaseModel):
         default=1024 * MIB,
         ge=1 * MIB,
         description="finished files of the node, in bytes; beyond that, the oldest are deleted",
+    )
+
+
+class TraceSettings(BaseModel):
+    """[Traces](traces.md) of single messages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ratio: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="share of publishes that are traced, as in 0.001; at most 100 a second of each acceptor; 0 traces "
+        "none, and costs nothing",
+    )
+    endpoint: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        description="URL to which spans are sent by OTLP over HTTP, as in `http://localhost:4318/v1/traces`",
+        json_schema_extra={"default_text": "none"},
     )
 
 

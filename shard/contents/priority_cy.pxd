@@ -54,6 +54,8 @@ cdef class PriorityQueue(Queue):
     cpdef record_position(self)
     @cython.locals(line=Queue)
     cpdef close(self)
+    cpdef int64_t newest(self, Batch batch, Py_ssize_t row) except? -1
+    cpdef bint is_ready(self, int64_t sequence)
     cdef Queue line_of(self, int64_t sequence)
     cdef int count(self, Queue line, int sign) except -1
     @cython.locals(line=Queue)

@@ -116,6 +116,12 @@ class PriorityQueue(Queue):
             line.record_pieces(pieces[priority] or None)
         return sequence
 
+    def newest(self, batch: Batch, row: int) -> int:
+        return self.line(self.highest(batch, row)).next_sequence - 1
+
+    def is_ready(self, sequence: int) -> bool:
+        return self.line_of(sequence).is_ready(sequence)
+
     def highest(self, batch: Batch, row: int) -> int:
         """The priority of a message, at most `max_priority`."""
         if not batch.all_flags(row, 1) & C_HAS_PRIORITY:

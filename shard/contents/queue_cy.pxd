@@ -47,6 +47,7 @@ cdef class Queue(ReadyLine):
     cpdef int64_t delivery_count(self, int64_t sequence)
     @cython.locals(segment=Segment, body_bytes=int64_t, whole=int64_t, flags=uint32_t)
     cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*, Origin origin=*)
+    cpdef int64_t newest(self, Batch batch, Py_ssize_t row) except? -1
     @cython.locals(expiries=bytearray, p=cython.p_uchar, i=Py_ssize_t, own=int64_t)
     cdef int stamp(self, Segment segment, uint32_t flags, int64_t now) except -1
     @cython.locals(segment=Segment, before=int64_t, whole=int64_t, body_bytes=int64_t, flags=uint32_t)

@@ -120,6 +120,10 @@ class Queue(ReadyLine):
         self.totals.published_bytes += body_bytes
         return segment.sequence
 
+    def newest(self, batch: Batch, row: int) -> int:
+        """The sequence number of a message that was enqueued just now."""
+        return self.next_sequence - 1
+
     def stamp(self, segment: Segment, flags: int, now: int) -> int:
         """Record when newly enqueued messages expire: after the smaller of the queue's TTL and their own."""
         self.expiring = True

@@ -8,11 +8,13 @@ from typing import Any
 from penstock import bus
 from penstock.batch.batch_cy import SENT_AGAIN, Batch
 from penstock.bus import to_acceptor, to_shard
+from penstock.tracing.trace_context import TraceContext
 from shard.contents.segment_cy import Origin
 from shard.queue.admission import Refused, admit, take_all
 from shard.queue.lease import first_held
 from shard.queue.queue_state import QueueState
 from shard.serving.serving import Serving
+from shard.serving.traces import Traces
 from shard.turns.link import Link
 from shard.turns.replies import pass_on
 from shard.turns.state import ShardState
@@ -23,9 +25,12 @@ class Intake:
     a queue.
     """
 
-    def __init__(self, state: ShardState, serving: Serving, undecided: Callable[[QueueState], list[int]]) -> None:
+    def __init__(
+        self, state: ShardState, serving: Serving, traces: Traces, undecided: Callable[[QueueState], list[int]]
+    ) -> None:
         self.state = state
         self.serving = serving
+        self.traces = traces
         self.undecided = undecided
 
     def publish(
@@ -37,7 +42,7 @@ class Intake:
         With `firm` every queue accepts all of them, except the `powerless` ones.
         """
         queues = self.state.queues
-        ids, part, first, count, resent, age = publish
+        ids, part, first, count, resent, age, trace = publish
         batch = bus.batch_at(parts, part)
         if resent:
             batch = batch.flagged(SENT_AGAIN)
@@ -52,7 +57,10 @@ class Intake:
                 continue
             if not refuses:
                 self.excuse(id, count, batch.whole(first, count))
-            for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless, age, origin):
+            beyond = self.enqueue(id, batch, first, count, firm and id not in powerless, age, origin)
+            if trace is not None and not beyond and id in queues:
+                self.traces.enqueued(TraceContext(*trace), link, turn, queues[id], batch, first)
+            for refused, size in beyond:
                 if refuses:
                     link.verdicts.append(to_acceptor.Rejected(turn, index, id, refused, size))
 

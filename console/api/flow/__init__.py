@@ -1,6 +1,6 @@
-"""penstock's own part of the API: held producers and their causes, stops by hand, limits, incidents, shards."""
+"""penstock's own part of the API: held producers and their causes, stops by hand, limits, incidents, shards, traces."""
 
-from console.api.flow import events, held, history, limits, moves, rebalance, redriving, report, shards, stops
+from console.api.flow import events, held, history, limits, moves, rebalance, redriving, report, shards, stops, traces
 
 ROUTERS = (
     held.router,
@@ -12,5 +12,6 @@ ROUTERS = (
     redriving.router,
     rebalance.router,
     report.router,
+    traces.router,
     events.router,
 )

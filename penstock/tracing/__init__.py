@@ -1,0 +1,1 @@
+"""Traces of single messages, for those who ask where the time goes."""
