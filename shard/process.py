@@ -98,7 +98,7 @@ class Shard:
         self.ready = False
         self.flow_files = FlowFiles(node.settings.data, index, self.flow, self.core.events)
         loop.call_later(WEIGH_SECONDS, self.weigh_processes)
-        self.questions = questions.questions(self.state, self.flow, self.core.traces.spans)
+        self.questions = questions.questions(self.core)
         self.control = ControlServer(node.control_of("shard", index, incarnation), self.on_question)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:

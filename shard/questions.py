@@ -33,20 +33,21 @@ from penstock.limits.features import CREDIT, REPORT, SPILL
 from shard.browsing import browse
 
 if TYPE_CHECKING:
-    from penstock.tracing.spans import Spans
+    from shard.core import ShardCore
     from shard.flow.flow import Flow
     from shard.queue.consumer_cy import Consumer
     from shard.turns.state import ShardState
 
 
-def questions(state: ShardState, flow: Flow, spans: Spans) -> dict[str, Question]:
+def questions(core: ShardCore) -> dict[str, Question]:
     """The questions that a shard answers, by name."""
+    state = core.state
     return {
         "consumers": (lambda id: consumers(state, id), {"id": int}),
         "queues": (lambda: list(state.queues), {}),
-        "spans": (spans.report, {"after": int}),
+        "spans": (core.traces.spans.report, {"after": int}),
         "messages": (partial(browse, state), {"id": int, "skip": int, "count": int, "body_bytes": int}),
-        "deadlock": (partial(deadlock, state, flow), {"id": int, "circle": str, "reported": bool, "early": bool}),
+        "deadlock": (partial(deadlock, state, core.flow), {"id": int, "circle": str, "reported": bool, "early": bool}),
     }
 
 

@@ -233,7 +233,7 @@ class SimulatedNode(Node):
             return questions_of_acceptor(acceptor)
         shard = self.shard(index)
         shard.state.now = self.microseconds()
-        return questions_of_shard(shard.state, shard.flow, shard.traces.spans)
+        return questions_of_shard(shard)
 
     def runs(self, role: str, index: int) -> bool:
         """Whether the core of the process at a place runs; an acceptor's place is its seat."""
