@@ -43,6 +43,16 @@ COMMANDS = (
         "ops.status_command:health",
     ),
     Deferred(
+        "init",
+        "Write a first configuration, with what its defaults come to on this machine.",
+        "ops.initial:init",
+    ),
+    Deferred(
+        "doctor",
+        "Check the surroundings of a node: limits, memory, kernel, clocks, disk, ports.",
+        "ops.doctor.command:doctor",
+    ),
+    Deferred(
         "metrics",
         "Print the metrics of a node, as Prometheus reads them.",
         "ops.metrics_command:metrics",
