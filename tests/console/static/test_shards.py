@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import Browser
-from tests.console.http.node import HttpBroker
+from tests.console.http.node import BASIC, HttpBroker, connected
 from tests.console.planned import declare
 from tests.console.static.console import Console
 
@@ -68,3 +68,17 @@ def test_a_plan_is_made_applied_and_aborted(chromium: Browser, node: HttpBroker)
     watching.page.click(f"{PANEL} button")
     assert watching.page.evaluate("document.querySelectorAll('dialog').length") == 0
     watching.check_clean()
+
+
+def test_a_plan_that_somebody_makes_is_named_and_moves_nothing_under_the_cursor(
+    chromium: Browser, node: HttpBroker
+) -> None:
+    console = opened(chromium, node, "guest")
+    place = f"document.querySelector('{PANEL} .empty').getBoundingClientRect().top"
+    before = console.page.evaluate(place)
+    content = b'{"window": 300}'
+    head = b"POST /api/rebalance/plan HTTP/1.1\r\nhost: x\r\n%scontent-length: %d\r\n\r\n" % (BASIC, len(content))
+    with connected(node) as planning:
+        planning.sendall(head + content)
+        console.wait_for_text("guest makes a plan from the load of 300 s", PANEL)
+        assert console.page.evaluate(place) == before

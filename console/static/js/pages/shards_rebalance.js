@@ -21,9 +21,12 @@ export function Rebalance() {
   const plan = made.use();
   const needs = may('administrator') ? '' : 'administrator';
   const actions = html`<${Opening} label="Make a plan …" needs=${needs} dialog=${(close) => html`<${Make} close=${close} />`} />`;
-  return html`<${Panel} title="Rebalance" note="queues move to other shards while they are in use" of=${rebalance} actions=${actions}>
+  const planning = rebalance.data?.planning; // in the heading, where it moves nothing when it comes and goes
+  const note = planning
+    ? `${shown(planning.user)} makes a plan from the load of ${planning.window} s`
+    : 'queues move to other shards while they are in use';
+  return html`<${Panel} title="Rebalance" note=${note} of=${rebalance} actions=${actions}>
       ${(data) => html`<${Progress} lease=${data.lease} applying=${data.applying} needs=${needs} />
-        ${data.planning && html`<p class="note">${shown(data.planning.user)} makes a plan from the load of ${data.planning.window} s.</p>`}
         ${data.last && html`<${Last} last=${data.last} />`}
         <${Moves} moves=${data.moves} />`}<//>
     ${plan && html`<${Plan} plan=${plan} needs=${needs} />`}`;
