@@ -53,6 +53,11 @@ COMMANDS = (
         "ops.doctor.command:doctor",
     ),
     Deferred(
+        "support",
+        "Write one file with what a report of a defect needs, without secrets.",
+        "ops.support:support",
+    ),
+    Deferred(
         "metrics",
         "Print the metrics of a node, as Prometheus reads them.",
         "ops.metrics_command:metrics",
