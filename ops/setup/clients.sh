@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install the programs that tests need besides Python: rabbitmq-c's tools, Node.js with npm, Redis (for Celery's own
 # tests) and Java (for Spark); with the argument `slow` those of the slow tests: RabbitMQ, Chromium, clients in Java and
-# Go, sslscan, HAProxy, OpenLDAP, Prometheus. Programs that cannot be installed are named; the tests that need them skip.
+# Go, sslscan, HAProxy, OpenLDAP, Prometheus, the checker of systemd, strace. Programs that cannot be installed are
+# named; the tests that need them skip.
 set -u
 
 debian() {
@@ -27,6 +28,8 @@ if [ "${1:-}" = slow ]; then
     command -v haproxy >/dev/null || debian haproxy
     command -v promtool >/dev/null || debian prometheus
     [ -x /usr/sbin/slapd ] || debian slapd ldap-utils
+    command -v systemd-analyze >/dev/null || debian systemd
+    command -v strace >/dev/null || debian strace
     exit
 fi
 
