@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
-.PHONY: help setup serve test test-slow shake search simulate conformance lint check demo bench docs clean
+.PHONY: help setup serve test test-slow shake search simulate conformance lint check demo bench docs man clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev                                  ## everything for users and developers, in .venv
@@ -50,6 +50,9 @@ bench: setup                                       ## the benchmark of load/
 
 docs: setup                                        ## the pages made from code
 	$(BIN)/python -m ops.reference
+
+man: setup                                         ## the manual pages, in build/man
+	$(BIN)/python -m ops.manual build/man
 
 clean:                                             ## what was built, not .venv
 	rm -rf build .venv/.compiled

@@ -204,17 +204,17 @@ def _table(model: type[BaseModel], prefix: str) -> str:
     rows = ["| key | default | range | meaning |", "| --- | --- | --- | --- |"]
     for name, field in model.model_fields.items():
         if model_of(field) is None and named_model_of(field) is None:
-            rows.append(f"| `{prefix}{name}` | {_default(field)} | {_range(field)} | {field.description} |")
+            rows.append(f"| `{prefix}{name}` | {default_of(field)} | {range_of(field)} | {field.description} |")
     return "\n".join(rows) + "\n"
 
 
-def _default(field: FieldInfo) -> str:
+def default_of(field: FieldInfo) -> str:
     if isinstance(field.json_schema_extra, dict):
         return str(field.json_schema_extra["default_text"])
     return f"`{_amount(field.default, field)}`"
 
 
-def _range(field: FieldInfo) -> str:
+def range_of(field: FieldInfo) -> str:
     bounds = dict(_bounds(field))
     low, high = bounds.get(Ge), bounds.get(Le)
     if Gt in bounds:
