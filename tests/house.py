@@ -12,7 +12,7 @@ import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -49,28 +49,38 @@ class Module:
         return ast.parse(self.text if self.path.suffix == ".py" else "")
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def declarations(self) -> str:
         """The Cython source of the module, and its declarations."""
         beside = self.path.with_suffix(".pxd")
         own = self.text if self.path.suffix == ".pyx" else ""
         return own + (beside.read_text() if beside.exists() else "")
 
-    def imported(self, modules: Iterable[str]) -> set[str]:
-        """Return those of `modules` that the module imports, at the top or anywhere else."""
+    @cached_property
+    def imports(self) -> set[str]:
+        """The names that the module imports, at the top or anywhere else."""
         found = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         for module, names in re.findall(r"^from ([\w.]+) c?import ([^\n]+)", self.declarations, re.MULTILINE):
             found |= {module} | {f"{module}.{name.strip(' ()')}" for name in names.split(",")}
-        return {name for name in found & set(modules) if name != self.name}
+        return found
+
+    def imported(self, modules: Set[str]) -> set[str]:
+        """Return those of `modules` that the module imports."""
+        return {name for name in self.imports & modules if name != self.name}
 
     def fields(self) -> dict[str, int]:
         """Return, for each class, the number of attributes that it declares or its methods assign."""
         found: dict[str, set[str]] = defaultdict(set)
-        for owner in (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)):
+        for owner in (node for node in self.nodes if isinstance(node, ast.ClassDef)):
             for node in ast.walk(owner):
                 match node:
                     case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store()):
@@ -96,7 +106,7 @@ class Module:
 
     def prose(self) -> Iterator[str]:
         """Yield comments, consecutive ones joined, and docstrings."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if (
                 isinstance(node, ast.Expr)
                 and isinstance(node.value, ast.Constant)
