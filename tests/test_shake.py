@@ -130,7 +130,7 @@ def test_without_a_main_branch_the_base_has_to_be_said(repository: Path) -> None
     assert list(shake.changed_tests(repository, "trunk"))[:2] == CHANGED
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_failures_are_counted(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,7 +150,7 @@ def test_failures_are_counted(
     assert "passed 1 times" in capfd.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_that_cannot_be_has_failed(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

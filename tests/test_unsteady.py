@@ -61,7 +61,7 @@ GOOD = "def test_good():\n    pass\n"
 BAD = "def test_bad():\n    assert False, 'always'\n"
 
 
-@pytest.mark.parametrize("workers", [[], WORKERS])
+@pytest.mark.parametrize("workers", [WORKERS, pytest.param([], marks=pytest.mark.slow)])
 def test_what_fails_once_is_unsteady(run: Run, workers: list[str]) -> None:
     run.args += workers
     result = run(GOOD, fails_once("test_once"))
@@ -72,6 +72,7 @@ def test_what_fails_once_is_unsteady(run: Run, workers: list[str]) -> None:
     assert run.times("test_once") == 1 + TIMES
 
 
+@pytest.mark.slow
 def test_without_the_option_it_fails(run: Run) -> None:
     run.args = []
     result = run(GOOD, fails_once("test_once"))
@@ -85,7 +86,7 @@ def test_what_always_fails_is_a_failure(run: Run) -> None:
     result.stdout.fnmatch_lines(["failed again: tests/test_some.py::test_bad"])
 
 
-@pytest.mark.parametrize("fails_at", [1, TIMES])
+@pytest.mark.parametrize("fails_at", [1, pytest.param(TIMES, marks=pytest.mark.slow)])
 def test_one_failure_when_run_again_is_enough(run: Run, fails_at: int) -> None:
     """Two tests fail: one never again, the other once more."""
     twice = fails_once("test_twice", fails_at).replace(f"!= {fails_at}", f"not in (0, {fails_at})")
@@ -103,6 +104,7 @@ def test_so_many_may_fail(run: Run, count: int) -> None:
     assert [run.times(name) for name in names] == [1 + TIMES if few else 1] * count
 
 
+@pytest.mark.slow
 def test_a_property_test_is_not_run_again(run: Run) -> None:
     given = "from hypothesis import given, strategies, settings\n@settings(database=None)\n@given(strategies.just(1))"
     body = fails_once("test_property").replace("()", "(one)", 1).strip()
@@ -112,6 +114,7 @@ def test_a_property_test_is_not_run_again(run: Run) -> None:
     assert run.times("test_once") == 1
 
 
+@pytest.mark.slow
 def test_a_model_is_not_run_again(run: Run) -> None:
     result = run(
         "from hypothesis.stateful import RuleBasedStateMachine, rule",
@@ -122,6 +125,7 @@ def test_a_model_is_not_run_again(run: Run) -> None:
     result.stdout.fnmatch_lines(["not run again: *TestMachine::runTest (property test)"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "kind"), [("simulator",) * 2, ("faults", "fault"), ("differential",) * 2])
 def test_what_looks_for_rare_faults_is_not_run_again(run: Run, folder: str, kind: str) -> None:
     result = run(fails_once("test_once"), at=f"tests/{folder}/test_some.py")
@@ -130,6 +134,7 @@ def test_what_looks_for_rare_faults_is_not_run_again(run: Run, folder: str, kind
     assert (ROOT / "tests" / folder).is_dir()
 
 
+@pytest.mark.slow
 def test_a_crash_is_not_run_again(run: Run) -> None:
     run.args += WORKERS
     result = run("def test_crash():\n    import os\n    os._exit(1)\n")
@@ -137,6 +142,7 @@ def test_a_crash_is_not_run_again(run: Run) -> None:
     result.stdout.fnmatch_lines(["not run again: tests/test_some.py::test_crash (its worker crashed)"])
 
 
+@pytest.mark.slow
 def test_what_runs_into_its_timeout_every_time_fails(run: Run) -> None:
     hangs = "@pytest.mark.timeout(0.1)\ndef test_hangs():\n    import threading\n    threading.Event().wait()\n"
     result = run(hangs)
@@ -144,6 +150,7 @@ def test_what_runs_into_its_timeout_every_time_fails(run: Run) -> None:
     result.stdout.fnmatch_lines(["failed again: tests/test_some.py::test_hangs"])
 
 
+@pytest.mark.slow
 def test_what_could_not_be_collected_fails_the_run(run: Run) -> None:
     (run.pytester.path / "tests").mkdir()
     (run.pytester.path / "tests" / "test_broken.py").write_text("import nothing_of_that_name\n")
@@ -152,6 +159,7 @@ def test_what_could_not_be_collected_fails_the_run(run: Run) -> None:
     assert result.ret != 0 and run.times("test_once") == 1
 
 
+@pytest.mark.slow
 def test_a_run_that_was_ended_early_has_failed(run: Run) -> None:
     """Tests that were never run did not pass."""
     run.args += ["--maxfail=1"]
@@ -159,6 +167,7 @@ def test_a_run_that_was_ended_early_has_failed(run: Run) -> None:
     assert (result.ret, run.times("test_once")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_failures_of_fixtures_and_skips(run: Run) -> None:
     """A test counts once, however many of its parts fail; a test skipped when run again did not pass."""
     result = run(
@@ -170,6 +179,7 @@ def test_failures_of_fixtures_and_skips(run: Run) -> None:
     assert (result.ret, result.parseoutcomes()) == (1, {"failed": 1})
 
 
+@pytest.mark.slow
 def test_names_are_taken_as_they_are(run: Run) -> None:
     """A test is found by name despite parameters, a marker that is deselected and a group of workers."""
     once = fails_once("test_once").strip().replace("()", "(text)", 1)

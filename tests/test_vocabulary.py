@@ -51,7 +51,7 @@ def names_of(module: Module) -> Iterator[str]:
     attributes.
     """
     yield module.name
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield node.name
@@ -69,7 +69,7 @@ def test_no_name_has_a_retired_word(package: str) -> None:
     found = {
         f"{module.name}: {name}, use {RETIRED[word]}"
         for module in modules_of([package])
-        for name in names_of(module)
+        for name in {*names_of(module)}
         if not name.startswith("test_")  # a sentence
         for word in words_of(name) & retired
     }

@@ -29,12 +29,13 @@ def summaries(rows: pa.Table, size: int) -> pa.Table:
     return pa.Table.from_batches(parts.by_queue(batches()), queues.SCHEMA)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(1, 700), st.sampled_from([1, 50, 300, 10**6]))
 def test_each_queue_is_summarized_once_and_whole(size: int, at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "ROWS_AT_ONCE", at_once)
-        assert summaries(ROWS, size).equals(queues.summarize(ROWS))
+        rows = ROWS.slice(0, 300 * at_once)  # a row at a time takes long
+        assert summaries(rows, size).equals(queues.summarize(rows))
 
 
 def test_rows_without_a_name_are_those_of_one_queue() -> None:
