@@ -73,7 +73,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         yield machine
 
 
-@pytest.mark.parametrize("seconds", [HOUR, -HOUR])
+@pytest.mark.parametrize("seconds", [HOUR, pytest.param(-HOUR, marks=pytest.mark.slow)])
 def test_a_clock_that_is_set_moves_no_deadline(machine: Machine, seconds: int) -> None:
     channel = machine.channel
     channel.call("queue.declare", queue="unused", arguments={"x-expires": 1_500})
@@ -95,7 +95,7 @@ def is_missing(machine: Machine, queue: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seconds", [HOUR, -HOUR])
+@pytest.mark.parametrize("seconds", [HOUR, pytest.param(-HOUR, marks=pytest.mark.slow)])
 def test_stored_deadlines_are_exact_within_a_boot(machine: Machine, seconds: int) -> None:
     machine.publish(LONG, SHORT)
     machine.restart(seconds)

@@ -100,7 +100,7 @@ def test_a_full_disk_holds_producers_until_there_is_room(tmp_path: Path, disk: P
             assert consumed(client.channel(), "q", len(rest)) == rest
 
 
-@pytest.mark.parametrize("crashed", [False, True])
+@pytest.mark.parametrize("crashed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_node_starts_on_a_full_disk_and_can_be_emptied(tmp_path: Path, disk: Path, crashed: bool) -> None:
     """No room is made from outside: acks of consumers free enough for producers to go on."""
     broker = Broker(tmp_path, "store.limit=1 GiB")

@@ -141,7 +141,10 @@ class Mover:
         self._thread.join(2 * PATIENCE)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 3}, {"qpid.flow_stop_count": 60}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, pytest.param({"x-max-priority": 3}, marks=pytest.mark.slow), {"qpid.flow_stop_count": 60}],
+)
 def test_no_gap_no_repeat_no_reorder(own: Broker, arguments: dict[str, Any]) -> None:
     """Publishers with confirms and a consumer that acks go on while their queue moves back and forth."""
     queue = f"busy-{'-'.join(arguments)}"

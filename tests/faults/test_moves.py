@@ -22,8 +22,8 @@ def test_nobody_dies(tmp_path: Path) -> None:
     Rounds(Node(tmp_path), SEED + 3000, [move_and(None)]).run(2)
 
 
-def test_five_rounds(tmp_path: Path) -> None:
-    Rounds(Node(tmp_path), SEED + 3001, [move_and(kill_once)]).run(5)
+def test_two_rounds(tmp_path: Path) -> None:
+    Rounds(Node(tmp_path), SEED + 3001, [move_and(kill_once)]).run(2)
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def rounds(directory: Path, seed: int, count: int, *assignments: str) -> None:
     Rounds(node, SEED + seed, [cut_power(disk)]).run(count)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_two_rounds(tmp_path: Path, seed: int) -> None:
     rounds(tmp_path, seed, 2)
 

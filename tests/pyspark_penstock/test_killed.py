@@ -27,7 +27,8 @@ def node(tmp_path: Path) -> Iterator[LocalNode]:
         yield node
 
 
-@pytest.mark.parametrize("leases", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("leases", [0, 2])
 def test_a_killed_query_loses_nothing_and_repeats_a_batch_at_most_or_nothing(
     node: LocalNode, tmp_path: Path, leases: int
 ) -> None:

@@ -22,7 +22,9 @@ MOST_SEEDS = 2000
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(0, 100, PIECE))
+@pytest.mark.parametrize(
+    "first", [*range(0, 50, PIECE), *(pytest.param(first, marks=pytest.mark.slow) for first in range(50, 100, PIECE))]
+)
 def test_all_promises_are_kept(first: int) -> None:
     endings = [play(draw(seed)) for seed in range(first, first + PIECE)]
     for ending in endings:
@@ -52,7 +54,7 @@ def test_most_transitions_happen() -> None:
     assert coverage.missing()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_failing_plan_is_shrunk_to_the_same_failure() -> None:
     plant = PLANTS["a lifted stop still holds"]
     found = first_failure(plant)

@@ -48,7 +48,7 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_without_the_jar_it_ends_with_one_line(tmp_path: Path) -> None:

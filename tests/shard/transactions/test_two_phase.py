@@ -52,7 +52,9 @@ def leading_to(ends: list[Hashable], before: dict[Hashable, list[Hashable]]) -> 
     return found
 
 
-@pytest.mark.parametrize(("shards", "deaths", "times"), [(2, 0, 1), (2, 1, 1), (3, 0, 1)])
+@pytest.mark.parametrize(
+    ("shards", "deaths", "times"), [(2, 0, 1), (2, 1, 1), pytest.param(3, 0, 1, marks=pytest.mark.slow)]
+)
 def test_all_interleavings(shards: int, deaths: int, times: int) -> None:
     assert search(World(shards, deaths, times))
 
