@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 from acceptor.logins import known_passwords
 from ops.claim import Pointer, claimed
@@ -31,7 +30,7 @@ from penstock.files import reserve
 from penstock.files.kept_clock import KeptClock
 from penstock.memory import shared_counts, shared_rates
 from penstock.memory.gauges import READY, Gauges
-from penstock.memory.stale import remove_stale
+from penstock.memory.stale import SHARED_MEMORY, remove_stale
 from penstock.node import clock
 from penstock.node.logs import get_logger
 from penstock.node.node import Node, Role
@@ -40,8 +39,6 @@ from penstock.settings import Settings
 from penstock.settings.sources import Configuration
 from penstock.tls.errors import TlsError
 from router.storage.store import FILE_NAME, StoreError, known_shards
-
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  files are made exclusively, and private
 
 log = get_logger()
 

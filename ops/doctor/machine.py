@@ -11,13 +11,13 @@ from pathlib import Path
 from acceptor.sockets.listener import BACKLOG
 from ops.doctor.finding import Finding, advice, ok, problem
 from penstock.memory.gauges import Gauges
+from penstock.memory.stale import SHARED_MEMORY
 from penstock.settings import Settings
 from penstock.settings.control_groups import cores_limit
 from penstock.settings.machine import usable_memory
 from penstock.settings.values import MIB
 
 PROC = Path("/proc")
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  the file is made exclusively, and private
 FILES_WANTED = 65536
 FILES_LEAST = 1024
 """Below that, a few hundred clients use an acceptor up."""

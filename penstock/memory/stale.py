@@ -11,8 +11,11 @@ import psutil
 
 from penstock.memory.layout import MAGIC, PREFIX
 
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  files there are made exclusively, and private
+"""The directory of the gauges of all nodes."""
 
-def remove_stale(directory: Path = Path("/dev/shm")) -> list[Path]:  # noqa: S108  only files of this user
+
+def remove_stale(directory: Path = SHARED_MEMORY) -> list[Path]:
     """Unlink the gauges that crashed nodes of this user left in `directory` and return their paths.
 
     Only regular files named penstock-*.gauges that belong to this user, begin with the magic, and whose process has

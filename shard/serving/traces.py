@@ -21,6 +21,7 @@ from penstock.batch.batch_cy import PERSISTENT, Batch
 from penstock.bus import to_acceptor
 from penstock.tracing.spans import Spans
 from penstock.tracing.trace_context import TraceContext, new_span
+from shard.queue.copying import LINE_BITS
 
 if TYPE_CHECKING:
     from shard.queue.consumer_cy import Consumer
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 FOLLOWED = 256
 """Messages that are followed at a time; further ones are not traced."""
-LINE_BITS = 48
-"""A sequence number has the number of its line above these bits (`shard.contents.ready_line_cy`)."""
 
 
 class Followed:
