@@ -30,7 +30,7 @@ def doctor(
     """Limits, memory, kernel, clocks, disk and ports, as the user sees them that runs this, with the settings that a
     node would start with. It changes nothing, and takes about a second. Exit status 1 if there is a problem.
 
-    Example: sudo -u penstock penstock doctor --config /etc/penstock.toml
+    Example: penstock doctor --config /etc/penstock.toml
     """
     found = list(findings(read_configuration(config, {"data": data}).settings))
     print(as_json(found) if json else "\n".join(lines(found)))

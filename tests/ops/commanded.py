@@ -61,7 +61,7 @@ class Commanded:
             servers.append(ControlServer(path, partial(self._ask_acceptor, acceptor.core)))
         for index, shard in self.node.running_shards():
             path = self.facts.control_of("shard", index, shard.incarnation)
-            asked = questions_of_shard(shard.core.state, shard.core.flow)
+            asked = questions_of_shard(shard.core)
             servers.append(ControlServer(path, partial(self._answer, asked)))
         self._exits.enter_context(serving(servers))
         return self
