@@ -12,7 +12,7 @@ from penstock.settings import Settings
 
 
 def ports(settings: Settings, in_use: bool) -> Iterator[Finding]:
-    """Check each port of a node, unless that runs and has them in use."""
+    """Check each port of a node, unless that runs, whatever its ports are."""
     for name, host, port, encrypted in _places(settings):
         yield _port(f"port {name}", host, port, encrypted, in_use)
 
@@ -40,7 +40,7 @@ def _port(check: str, host: str, port: int, encrypted: bool, in_use: bool) -> Fi
     if not encrypted and not _is_local(host):
         text = f"{where} is served without TLS to other machines: passwords and messages can be read on the way"
         return advice(check, text, "certificates (docs/tls.md), a proxy with TLS before it, or 127.0.0.1")
-    return ok(check, f"{where}{', in use by the node' if in_use else ''}")
+    return ok(check, f"{where}{', not tried while the node runs' if in_use else ''}")
 
 
 def _is_local(host: str) -> bool:
