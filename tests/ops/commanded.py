@@ -46,15 +46,20 @@ class Commanded:
         self.facts = Facts(
             1, self.data / "run", self.data / "gauges", "127.0.0.1", 5672, self.node.settings, clock_ahead_us=0
         )
-        self._exits = ExitStack()
 
     def __enter__(self) -> Self:
-        self._exits.enter_context(self.node)
-        self._exits.enter_context(claimed(self.data))
-        self.facts.runtime.mkdir()
-        self.facts.store()
-        Pointer(1, self.facts.runtime, self.facts.gauges).store(self.data)
-        self.node.show_processes()
+        with ExitStack() as exits:
+            exits.enter_context(self.node)
+            exits.enter_context(claimed(self.data))
+            self.facts.runtime.mkdir()
+            self.facts.store()
+            Pointer(1, self.facts.runtime, self.facts.gauges).store(self.data)
+            self.node.show_processes()
+            exits.enter_context(serving(self._servers()))
+            self._exits = exits.pop_all()
+        return self
+
+    def _servers(self) -> list[ControlServer]:
         servers = [ControlServer(self.facts.control, self._command)]
         for index, acceptor in self.node.running_acceptors():
             path = self.facts.control_of("acceptor", index, acceptor.incarnation)
@@ -63,8 +68,7 @@ class Commanded:
             path = self.facts.control_of("shard", index, shard.incarnation)
             asked = questions_of_shard(shard.core)
             servers.append(ControlServer(path, partial(self._answer, asked)))
-        self._exits.enter_context(serving(servers))
-        return self
+        return servers
 
     def __exit__(self, *_: object) -> None:
         self._exits.close()
