@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ops.errors import CommandError
+from ops.serve_command import DataOption
 from penstock.settings import Settings
 from penstock.settings.machine import free_disk, usable_memory
 from penstock.settings.sources import known_keys, model_of
@@ -34,7 +35,7 @@ def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="file to write; - is standard output")] = Path(
         "penstock.toml"
     ),
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="data directory of the node")] = None,
+    data: DataOption = None,
     every: Annotated[bool, typer.Option("--all", help="all settings, instead of those that come first")] = False,
     force: Annotated[bool, typer.Option("--force", help="replace the file if there is one")] = False,
 ) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,17 +78,18 @@ def support(
 
 def parts(data: Path, configuration: Configuration) -> Iterator[tuple[str, bytes]]:
     """Yield the names and contents of all parts."""
+    status = cache(lambda: collect(data))
     made: dict[str, Callable[[], bytes]] = {
         "versions.json": lambda: _json(versions()),
         "settings.json": lambda: _json(without_secrets(settings_of(configuration))),
         "doctor.json": lambda: as_json(list(findings(configuration.settings))).encode(),
         "files.txt": lambda: "\n".join(files(data)).encode(),
-        "status.json": lambda: _json(_status(data)),
+        "status.json": lambda: _json(without_secrets(asdict(status()))),
         "health.json": lambda: health_as_json(checks(data)).encode(),
         "metrics.txt": lambda: metrics(data),
         "incidents.json": lambda: _json(incidents(data)[:LATEST]),
         "events.json": lambda: _json(events(data)[:LATEST]),
-        "processes.json": lambda: _json(processes(collect(data, measured=False))),
+        "processes.json": lambda: _json(processes(status())),
     }
     for name, make in made.items():
         try:
@@ -137,7 +139,7 @@ def processes(status: Status) -> list[dict[str, Any]]:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """Return a value without user and password in its URLs, and without what is called a secret."""
+    """Return a value without secrets: those called so, and the credentials in URLs."""
     if isinstance(value, dict):
         named = str(value.get("setting", ""))
         return {key: without_secrets(each, f"{named}.{key}" if key == "value" else key) for key, each in value.items()}
@@ -146,11 +148,6 @@ def without_secrets(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return HIDDEN if value and SECRET.search(name) else CREDENTIALS.sub(f"{HIDDEN}@", value)
     return value
-
-
-def _status(data: Path) -> dict[str, Any]:
-    found: dict[str, Any] = without_secrets(asdict(collect(data)))
-    return found
 
 
 def _json(value: Any) -> bytes:

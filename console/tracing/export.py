@@ -76,7 +76,7 @@ class SpanExport:
         self._task = asyncio.create_task(self._export_for_ever())
 
     async def close(self) -> None:
-        """End; what has not been sent is dropped."""
+        """End; spans that have not been sent are dropped."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
         if self._task is not None:
             self._task.cancel()

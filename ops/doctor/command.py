@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -13,20 +12,17 @@ from ops.claim import is_claimed
 from ops.compiled import refusal
 from ops.doctor import clocks, disk, machine, ports
 from ops.doctor.finding import Finding, Level, ok, problem
-from ops.naming import Config, inherited
+from ops.naming import Config
+from ops.serve_command import DataOption
 from penstock.settings import Settings
 from penstock.settings.sources import read_configuration
 
 
 def doctor(
     config: Config = None,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="data directory of the node", show_default=False,
-                     callback=inherited),
-    ] = None,
+    data: DataOption = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON instead of lines")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Limits, memory, kernel, clocks, disk and ports, as the user sees them that runs this, with the settings that a
     node would start with. It changes nothing, and takes about a second. Exit status 1 if there is a problem.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import secrets
-from math import ceil
 from pathlib import Path
 
 from acceptor.sockets.listener import BACKLOG
@@ -13,8 +12,7 @@ from ops.doctor.finding import Finding, advice, ok, problem
 from penstock.memory.gauges import Gauges
 from penstock.memory.stale import SHARED_MEMORY
 from penstock.settings import Settings
-from penstock.settings.control_groups import cores_limit
-from penstock.settings.machine import usable_memory
+from penstock.settings.machine import half_the_cores, usable_cores, usable_memory
 from penstock.settings.values import MIB
 
 PROC = Path("/proc")
@@ -37,12 +35,11 @@ def user(uid: int | None = None) -> Finding:
 
 def cores(settings: Settings) -> Finding:
     """Check that acceptors and shards have cores to run on."""
-    found, limit = len(os.sched_getaffinity(0)), cores_limit()
-    usable = found if limit is None else min(found, ceil(limit))
+    usable = usable_cores()
     busy = settings.acceptors + settings.shards
     text = f"{usable}; acceptors: {settings.acceptors}, shards: {settings.shards}"
     if busy > max(usable, 2):
-        half = max(usable // 2, 1)
+        half = half_the_cores()
         return advice("cores", text, f"--acceptors {half} --shards {half}, or more cores")
     return ok("cores", text)
 

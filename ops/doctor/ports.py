@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 from ops.doctor.finding import Finding, advice, ok, problem
 from ops.errors import StartError
 from ops.port import bound, show
 from penstock.settings import Settings
+from penstock.settings.auth import is_here
 
 
 def ports(settings: Settings, in_use: bool) -> Iterator[Finding]:
@@ -37,14 +37,7 @@ def _port(check: str, host: str, port: int, encrypted: bool, in_use: bool) -> Fi
                 pass
         except StartError as error:
             return problem(check, str(error), f"ss -ltnp 'sport = :{port}' names who has it; or another port")
-    if not encrypted and not _is_local(host):
+    if not encrypted and not is_here(host):
         text = f"{where} is served without TLS to other machines: passwords and messages can be read on the way"
         return advice(check, text, "certificates (docs/tls.md), a proxy with TLS before it, or 127.0.0.1")
     return ok(check, f"{where}{', not tried while the node runs' if in_use else ''}")
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

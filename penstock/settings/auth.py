@@ -32,7 +32,7 @@ def _check_url(text: str) -> str:
 def is_safe_url(text: str) -> bool:
     """Whether nobody between its server and this machine can change what a URL returns."""
     url = urlsplit(text)
-    return url.scheme == "https" or (url.scheme == "http" and _is_here(url.hostname or ""))
+    return url.scheme == "https" or (url.scheme == "http" and is_here(url.hostname or ""))
 
 
 def _check_safe(text: str) -> str:
@@ -42,7 +42,8 @@ def _check_safe(text: str) -> str:
     return text
 
 
-def _is_here(host: str) -> bool:
+def is_here(host: str) -> bool:
+    """Whether an address, or a name, is that of this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -13,13 +13,16 @@ import psutil
 from penstock.settings.control_groups import cores_limit, memory_limit
 
 
-def half_the_cores() -> int:
-    """Half of the cores this process may run on, at least 1; a fraction of a core, as control groups may allow, counts
-    whole.
-    """
+def usable_cores() -> int:
+    """Cores this process may run on; a fraction of a core, as control groups may allow, counts whole."""
     cores = len(os.sched_getaffinity(0))
     limit = cores_limit()
-    return max(1, (cores if limit is None else min(cores, ceil(limit))) // 2)
+    return cores if limit is None else min(cores, ceil(limit))
+
+
+def half_the_cores() -> int:
+    """Half of the cores this process may run on, at least 1."""
+    return max(1, usable_cores() // 2)
 
 
 def usable_memory() -> int:

@@ -91,7 +91,7 @@ class Traces:
             self._unsafe.append(Unsafe(message.inside, link, turn, message.since))
 
     def follow(self) -> None:
-        """Record what has happened to the messages in this turn."""
+        """Record the fate of the messages in this turn."""
         self._record_stored()
         self._record_settled()
         self._record_delivered()

@@ -1,4 +1,4 @@
-"""`penstock support`: the parts of the archive, with a node and without, and what is not in it."""
+"""`penstock support`: the parts of the archive, with a node and without, and the secrets that it leaves out."""
 
 from __future__ import annotations
 

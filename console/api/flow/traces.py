@@ -19,7 +19,7 @@ Last = Annotated[int, Query(ge=1, le=TRACES_MOST)]
 
 @router.get("/traces")
 async def latest(caller: Called, last: Last = 100) -> Response:
-    """The latest traced messages, the last one first, with what was done with each (`console.tracing.reading`)."""
+    """The latest traced messages, the newest first, with their spans (`console.tracing.reading`)."""
     caller.must_monitor()
     broker = caller.broker
     return answer(traces(await SpanReader(broker.node, broker.gauges).read())[:last])

@@ -1,4 +1,4 @@
-"""The request for traces; what they show is tried in tests/console/tracing."""
+"""The request for traces; tests/console/tracing has those of their contents."""
 
 from __future__ import annotations
 
