@@ -125,6 +125,11 @@ COMMANDS = (
     Deferred(
         "restart", "Replace processes of a running node while it goes on serving.", "ops.administration.restart:app"
     ),
+    Deferred(
+        "upgrade",
+        "Replace every process of a running node by one of the installed release, while the node serves.",
+        "ops.upgrade.command:upgrade",
+    ),
     Deferred("config", "The configuration of a node: a file, the environment and defaults.", "ops.configuration:app"),
     Deferred(
         "tls",

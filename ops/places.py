@@ -16,7 +16,7 @@ from typing import Literal
 
 from ops.child import Child, Fork, State, how_it_ended
 from ops.errors import StartError
-from ops.renewal import Renewal
+from ops.renewal import BESIDE, ORDER, Renewal
 from penstock.bus.process_messages import ProcessMessage
 from penstock.memory.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
 from penstock.node.clock import now_us
@@ -86,7 +86,7 @@ class Places:
         return min(times, default=None)
 
     def advance(self, now: float, can_fork: bool) -> None:
-        """Start the processes that are due, proceed with a rolling restart, and kill what takes too long to end.
+        """Start the processes that are due, proceed with a renewal, and kill what takes too long to end.
         StartError if a process cannot be forked while the node starts.
         """
         if can_fork:
@@ -107,15 +107,17 @@ class Places:
             heir = self._renewal.promote_successor(child)
             if child.leaves_by is not None:
                 self._remove(child, pid)
-            elif heir is None:
-                self._died(child, pid, status, now)
-            else:
+            elif heir is not None:
                 self._succeed(child, heir, pid)
+            elif self._renewal.vacate(child):
+                self._vacated(child, pid, now)
+            else:
+                self._died(child, pid, status, now)
 
     def on_report(self, report: ProcessMessage, now: float) -> None:
         """Handle the report of a process, or a request of the router."""
         if report.event == "restart":
-            self._renewal.add(child for child in self.children if child.role == report.role == "acceptor")
+            self._renewal.add(child for child in self.children if child.role == report.role == BESIDE)
         elif report.event == "begin":
             self.add(report.role, report.place)
         elif report.event == "end":
@@ -139,6 +141,20 @@ class Places:
         if child.process is None:
             self._remove(child, 0)
         child.send(signal.SIGTERM)
+
+    def renew_all(self) -> None:
+        """Replace all processes, one after the other."""
+        self._renewal.add(sorted(self.children, key=lambda child: ORDER.index(child.role)))
+
+    @property
+    def renewed(self) -> bool:
+        """Whether no process is left to be replaced."""
+        return self._renewal.is_over
+
+    @property
+    def renewal_failure(self) -> str:
+        """Why the last renewal ended early; "" if it did not."""
+        return self._renewal.failure
 
     def stop(self) -> None:
         """Start nothing any more. A successor that is not in its place yet is a process like others."""
@@ -167,17 +183,21 @@ class Places:
         self._publish("started", child, child.pid)
 
     def _renew(self, now: float) -> None:
-        """Advance a rolling restart."""
+        """Advance a renewal."""
         self._renewal.kill_late(now)
         place = self._renewal.next_place()
         if place is None:
+            return
+        if place.role != BESIDE:
+            log.info("process is to be replaced", **facts_of(place))
+            self._renewal.end_predecessor(now)
             return
         successor = Child(place.role, place.index, place.next_incarnation - 1)
         try:
             successor.spawn(self._fork, now, self._clock())
         except OSError as error:
             log.error("cannot start a process, the rolling restart ends", **facts_of(successor), error=str(error))
-            self._renewal.give_up()
+            self._renewal.give_up(f"cannot start {place.role} {place.index}: {error}")
             return
         log.info("process is to be replaced", **facts_of(place))
         self._renewal.set_successor(successor)
@@ -195,14 +215,18 @@ class Places:
             else:
                 self._write_gauges(child)
             log.info("process ready", **facts_of(child))
+            if self._renewal.has_returned(child):
+                log.info("process replaced", **facts_of(child))
 
     # Ends
 
     def _reap_successor(self, successor: Child, now: float) -> None:
         status = successor.reap(now)
         if status is not None:
-            log.error("a successor died, the rolling restart ends", **facts_of(successor), how=how_it_ended(status))
-            self._renewal.give_up()
+            how = how_it_ended(status)
+            log.error("a successor died, the rolling restart ends", **facts_of(successor), how=how)
+            reason = self._reason_of(successor.role, successor.index) or how
+            self._renewal.give_up(f"{successor.role} {successor.index} does not start: {reason}")
             self._gauges.claims_clear(successor.index, successor.incarnation)
 
     def _succeed(self, child: Child, heir: Child, pid: int) -> None:
@@ -213,10 +237,18 @@ class Places:
         self._publish("started", heir, heir.pid)
         log.info("process replaced", **facts_of(heir))
 
+    def _vacated(self, child: Child, pid: int, now: float) -> None:
+        """Make room for the next process of a place at once: the one before has ended as it was asked to."""
+        child.due = now
+        self._write_gauges(child)
+        self._publish("died", child, pid)
+
     def _died(self, child: Child, pid: int, status: int, now: float) -> None:
         self._write_gauges(child)
         self._publish("died", child, pid)
         how, reason = how_it_ended(status), self._reason_of(child.role, child.index)
+        if child is self._renewal.returning:
+            self._renewal.give_up(f"{child.role} {child.index} does not start: {reason or how}")
         if self.phase is Phase.STOPPING:
             log.debug("process ended", **facts_of(child), pid=pid, how=how)
             return
@@ -243,6 +275,7 @@ class Places:
     def _remove(self, child: Child, pid: int) -> None:
         """Remove a place. Its incarnation number stays in the gauges, for a later place of its index."""
         self.children.remove(child)
+        self._renewal.forget(child)
         child.state = State.ABSENT
         self._write_gauges(child)
         if pid:

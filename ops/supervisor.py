@@ -23,6 +23,7 @@ from ops.notify import Notifier
 from ops.places import START_DEATHS, UNSAID, Phase, Places, facts_of
 from ops.signals import Signals
 from ops.start import Start
+from ops.upgrade.upgrade import Upgrade
 from penstock.bus import pack
 from penstock.bus.process_messages import ProcessMessage
 from penstock.memory.gauges import Gauges
@@ -85,6 +86,7 @@ class Supervisor:
             partial(take_reason, node.runtime),
             REPLACED_SECONDS,
         )
+        self._upgrade = Upgrade(node.runtime, forks, self._places, partial(take_reason, node.runtime, "template", 0))
         self._pulse = Pulse(gauges, "supervisor", 0, 1)
         self._hangs = HangWatch(gauges, node.settings.watchdog, node.runtime)
 
@@ -97,6 +99,7 @@ class Supervisor:
         self._poller = zmq.Poller()
         self._poller.register(self._signals.fileno(), zmq.POLLIN)
         self._poller.register(self._reports, zmq.POLLIN)
+        self._polled: set[int] = set()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,6 +116,7 @@ class Supervisor:
         while not self._signals.stop:
             now = time.monotonic()
             self._start_template(now)
+            self._upgrade.advance(now)
             self._places.advance(now, self._forks.ready)
             self._hangs.check(self._places.processes, now)
             self._turn(self._next_due(now, start))
@@ -125,9 +129,9 @@ class Supervisor:
         """Wait for an event, at most `seconds` and no longer than until the next beat, and handle it."""
         self._pulse.beat()
         self._manager.keep_alive(time.monotonic())
+        self._poll_templates()
         readable = dict(self._poller.poll(max(0, math.ceil(min(seconds, self._longest) * 1000))))
-        if self._forks.fileno in readable:
-            self._forks.read_first_message()
+        self._forks.read_greetings(readable)
         if self._signals.fileno() in readable:
             self._signals.drain()
             now = time.monotonic()
@@ -161,7 +165,7 @@ class Supervisor:
             self._places.end("relay", 0, time.monotonic())
 
     def _next_due(self, now: float, start: Start) -> float:
-        times = [self._forks.due, self._places.next_due(self._forks.ready)]
+        times = [self._forks.due, self._upgrade.due, self._places.next_due(self._forks.ready)]
         if self._places.phase is Phase.STARTING:
             times.append(start.deadline)
         return min((due for due in times if due is not None), default=now + BEAT_SECONDS) - now
@@ -176,14 +180,19 @@ class Supervisor:
             if self._places.phase is Phase.STARTING:
                 raise StartError(f"cannot start a process: {error}") from None
             log.error("cannot start a process", process="template", error=str(error))
-            return
-        self._poller.register(self._forks.fileno, zmq.POLLIN)
+
+    def _poll_templates(self) -> None:
+        """Poll the sockets of the templates that run, and of no others."""
+        for fileno in self._polled - self._forks.awaited:
+            self._poller.unregister(fileno)
+        for fileno in self._forks.awaited - self._polled:
+            self._poller.register(fileno, zmq.POLLIN)
+        self._polled = self._forks.awaited
 
     def _reap_template(self, now: float) -> None:
         status = self._forks.reap(frozenset(child.pid for child in self._places.processes), now)
         if status is None:
             return
-        self._poller.unregister(self._forks.fileno)
         how = how_it_ended(status)
         log.error("process died", process="template", how=how)
         if self._places.phase is Phase.STARTING and self._forks.deaths >= START_DEATHS:
@@ -196,10 +205,15 @@ class Supervisor:
         except (ValueError, TypeError):
             log.error("cannot read a report", frame=frame[:100])
             return
-        self._places.on_report(report, time.monotonic())
+        if report.event == "upgrade":
+            if self._places.phase is Phase.SERVING:
+                self._upgrade.begin(time.monotonic())
+        else:
+            self._places.on_report(report, time.monotonic())
 
     def _stop(self) -> None:
         """Stop all processes, in an order in which each role outlives those that depend on it."""
+        self._upgrade.stop()
         self._places.stop()
         patience = 0.0
         for roles, seconds in STOP_ORDER:

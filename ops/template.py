@@ -29,9 +29,11 @@ from typing import NamedTuple, NoReturn
 
 from ops.claim import PRIVATE_UMASK
 from ops.errors import ForkEnded
+from penstock import __version__
 from penstock.bus import pack, unpack
 from penstock.node import collector
 from penstock.node.node import Role
+from penstock.node.wire_format import WIRE_FORMAT
 from penstock.process import process
 from penstock.settings.listeners import LISTENERS_MOST
 
@@ -61,6 +63,19 @@ class Program(NamedTuple):
 
     main: Main
     prepare: Prepare | None = None
+
+
+class Greeting(NamedTuple):
+    """The first message of a template, sent once all is imported: its pid, and the release whose code it has."""
+
+    pid: int
+    wire_format: int
+    version: str
+
+    @classmethod
+    def read(cls, message: bytes) -> Greeting:
+        """Return the greeting in a message. ValueError or TypeError if there is none."""
+        return cls(*unpack(message))
 
 
 class First(NamedTuple):
@@ -121,8 +136,8 @@ def _leave_command(descriptor: int) -> None:
 def serve(runtime: Path, descriptor: int, programs: Mapping[Role, Program]) -> Callable[[], None]:
     """Fork the processes that are requested. Returns only in a forked process, with the function to run there.
 
-    A request is [role, index, incarnation]; the answer is the pid, or [errno] if the fork failed. The first message is
-    sent without a request, once all is imported: the template's own pid. SystemExit when the supervisor is gone.
+    A request is [role, index, incarnation]; the answer is the pid, or [errno] if the fork failed. The greeting is sent
+    without a request. SystemExit when the supervisor is gone.
     """
     process.set_name("pstk-template")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a forked process ignores it until it can reread its settings
@@ -130,7 +145,7 @@ def serve(runtime: Path, descriptor: int, programs: Mapping[Role, Program]) -> C
     collector.collect_and_keep()  # a collection in a forked process would copy its pages
     prepared: set[Role] = set()
     with socket.socket(fileno=descriptor) as supervisor:
-        supervisor.send(pack(os.getpid()))
+        supervisor.send(pack(Greeting(os.getpid(), WIRE_FORMAT, __version__)))
         while True:
             request, inherited, *_ = socket.recv_fds(supervisor, REQUEST_MAX, 1 + LISTENERS_MOST)
             if not request:

@@ -45,8 +45,8 @@ POLL_SECONDS = 1.0
 """Between polls: for dead acceptors of which no event came, for times that are up, for limits that are near."""
 
 
-RESTART = "acceptors_restart"
-"""The one command that does not concern the topology: the supervisor carries it out."""
+RESTART, UPGRADE = "acceptors_restart", "node_upgrade"
+"""The commands that do not concern the topology: the supervisor carries them out."""
 
 
 class Router:
@@ -103,8 +103,11 @@ class Router:
 
     def on_command(self, command: str, arguments: dict[str, Any], answered: Answered) -> None:
         """Carry out a command in a turn of its own."""
-        if command == RESTART and not arguments:
-            process.ask_for_restart(self.context, self.node, "acceptor")
+        if command in (RESTART, UPGRADE) and not arguments:
+            if command == RESTART:
+                process.ask_for_restart(self.context, self.node, "acceptor")
+            else:
+                process.ask_for_upgrade(self.context, self.node)
             answered({"result": None})
             return
         try:

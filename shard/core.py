@@ -8,7 +8,7 @@ latest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from penstock import bus
@@ -23,6 +23,7 @@ from shard.dead_letters.burial import RECHECK, SLICE, Burial
 from shard.flow.events import Events
 from shard.flow.flow import Flow
 from shard.following import Following
+from shard.handing_over import spill_all
 from shard.moving.moving import Moving
 from shard.queue.deletion import Stage
 from shard.queue.expiry import Alarms
@@ -126,6 +127,11 @@ class ShardCore:
         self.paging.limit(*memory_of(settings, shards))
         self.gate.limit(marks_of(settings, shards), self.state.now)
         self.consuming.hands.share(shards)
+
+    def spill_all(self) -> Iterator[int]:
+        """Have everything spilled that only memory has, piece by piece; yield the bytes of each."""
+        journal = self.state.journal
+        return iter(()) if journal is None else spill_all(self.state, self.two_phase.parts.values(), journal)
 
     # Topology
 

@@ -96,6 +96,7 @@ class Shard:
         shared = SharedCounts.open(node.shared_hands, node.shard_places, index)
         self.shown_hands = ShownHands(shared, self.core.consuming.hands, index)
         self.ready = False
+        self.hands_over = False
         self.flow_files = FlowFiles(node.settings.data, index, self.flow, self.core.events)
         loop.call_later(WEIGH_SECONDS, self.weigh_processes)
         self.questions = questions.questions(self.core)
@@ -224,13 +225,16 @@ class Shard:
             self.flow_files.keep_open_stops(seconds)
 
     async def close(self) -> None:
-        """Apply and write everything that remains. Raises StoreError on failure."""
+        """Apply and write everything that remains: what a restart of the node keeps, or all if the shard hands over to
+        its next incarnation. Raises StoreError on failure.
+        """
         await self.control.close()
         await self.acceptors.take_rest()
         self.store_work.ending = True
         self.flow_files.write(self.flow.short_stops.take_all())
         self.keep_open_stops(0)
-        self.store_work.end()
+        with self.pulse.during(Work.DISK):
+            self.store_work.end(self.hands_over)
 
     def answered(self, done: Any) -> Any:
         def finish(result: Any, error: Any) -> None:
@@ -249,6 +253,12 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
         shard = Shard(loop, node, index, incarnation)
     except StoreError as error:
         process.refuse(runtime, "shard", index, str(error))
+
+    def hand_over() -> None:
+        shard.hands_over = True
+        stop.set()
+
+    loop.add_signal_handler(process.HAND_OVER, hand_over)
     collector.collect_and_keep()
     shard.pulse.start(loop)
     await shard.control.start()

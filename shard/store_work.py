@@ -20,6 +20,7 @@ from shard.core import ShardCore
 from shard.disk_room import DiskRoom
 from shard.moving.carrying import Carrier
 from shard.queue.queue_state import QueueState
+from shard.serving.paging import SLICE
 from shard.store.background import Background, Job
 from shard.store.flushes import Flushes
 from shard.store.journal import Commit, Journal
@@ -47,6 +48,7 @@ class StoreWork:
         self.finish_turn = finish_turn
         self.state, self.gate, self.commits, self.paging = core.state, core.gate, core.commits, core.paging
         self.commits.flushed_later = flush_ms > 0
+        self.spill_all = core.spill_all
         core.stalls.set_aside = store.set_aside
         self.writing: tuple[Commit, Job] | None = None
         self.resting = False
@@ -173,8 +175,9 @@ class StoreWork:
         self.flushes.ended(error is not None)
         self.finish_turn()
 
-    def end(self) -> None:
-        """Write everything that remains, and close the store; delete an empty store of a shard that is removed.
+    def end(self, hands_over: bool = False) -> None:
+        """Write everything that remains, and close the store; delete an empty store of a shard that is removed. A shard
+        that hands over to its next incarnation also writes what a restart of the node does not keep.
 
         Raises StoreError on failure.
         """
@@ -189,12 +192,23 @@ class StoreWork:
                 self.commits.written()
             else:
                 self.commits.take_back(commit)
+        gathered = 0
+        for nbytes in self.spill_all() if hands_over else ():
+            gathered += nbytes
+            if gathered >= SLICE:
+                self.write_gathered()
+                gathered = 0
         self.commits.record_positions()
-        last = self.commits.hand_over()
-        if last is not None:
-            self.store.write(last)
+        self.write_gathered()
         known = self.state.topology.shards.get(self.state.index)
         if known is not None and known.state == LEAVING and self.store.is_empty():
             self.store.discard()
         else:
             self.store.end()
+
+    def write_gathered(self) -> None:
+        """Write what is gathered, in this thread. Raises StoreError on failure."""
+        commit = self.commits.hand_over()
+        if commit is not None:
+            self.store.write(commit)
+            self.commits.written()

@@ -13,11 +13,12 @@ class ProcessMessage(NamedTuple):
 
     Events: `started`, `died`, `gone` for a place that was removed, and `replaces` for a successor that is ready: from
     now on it does the work of its predecessor, which is asked to end. Reports: `ready`; `restart`: replace the
-    processes of a role; `begin` and `end`: start a missing shard, or end one for good. `place` is the process's index
+    processes of a role; `upgrade`: replace all processes by those of the installed release; `begin` and `end`: start a
+    missing shard, or end one for good. `place` is the process's index
     in its role, `pid` 0 where nobody needs it.
     """
 
-    event: Literal["started", "died", "gone", "replaces", "ready", "restart", "begin", "end"]
+    event: Literal["started", "died", "gone", "replaces", "ready", "restart", "upgrade", "begin", "end"]
     role: Role
     place: int
     incarnation: int

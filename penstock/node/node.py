@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.node.runtime_paths import Role, RuntimePaths
+from penstock.node.wire_format import WIRE_FORMAT
 
 if TYPE_CHECKING:
     from penstock.settings import Settings
@@ -103,6 +104,7 @@ class Node(RuntimePaths):
     def store(self) -> None:
         """Write the node file. OSError if the runtime directory cannot be written."""
         facts = {
+            "wire_format": WIRE_FORMAT,
             "epoch": self.epoch,
             "gauges": str(self.gauges),
             "host": self.host,

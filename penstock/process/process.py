@@ -34,6 +34,9 @@ NAME_MAX = 15
 OWN_FILES = 128
 """Open files that a process needs for itself, and for connections about to be refused."""
 
+HAND_OVER = signal.SIGUSR2
+"""The signal for a shard whose next incarnation follows at once: it ends in order, and leaves that all messages."""
+
 REFUSED_STATUS = 78
 """Exit status of a process that cannot start under the conditions it finds (EX_CONFIG of sysexits.h)."""
 
@@ -172,6 +175,11 @@ def ask_for_restart(context: zmq.Context[Any], node: Node, role: Role) -> None:
     _report(context, node, "restart", role, 0, 0)
 
 
+def ask_for_upgrade(context: zmq.Context[Any], node: Node) -> None:
+    """Ask the supervisor to replace all processes by those of the installed release."""
+    _report(context, node, "upgrade", "router", 0, 0)
+
+
 def ask_for_shard(context: zmq.Context[Any], node: Node, index: int, *, there: bool) -> None:
     """Ask the supervisor to start a missing shard, or to end one for good. A repeat does nothing."""
     _report(context, node, "begin" if there else "end", "shard", index, 0)
@@ -180,7 +188,7 @@ def ask_for_shard(context: zmq.Context[Any], node: Node, index: int, *, there: b
 def _report(
     context: zmq.Context[Any],
     node: Node,
-    event: Literal["ready", "restart", "begin", "end"],
+    event: Literal["ready", "restart", "upgrade", "begin", "end"],
     role: Role,
     index: int,
     incarnation: int,

@@ -21,7 +21,7 @@ Further commands are in other modules of `router.commands`: on policies in `poli
 `stops` and `hold_offs`, on numbers of queues, connections, … in `limits`, on exchanges and bindings in `exchanges`, on
 definitions in `definitions`, on placements of queues in `moves`, on shards in `shards`, on the lease of applying a plan
 in `rebalancing`.
-`router.process` passes `acceptors_restart` on to the supervisor.
+`router.process` passes `acceptors_restart` and `node_upgrade` on to the supervisor.
 
 A password hash is in the format of `penstock.control.passwords`: the password itself does not leave the client that
 sets it. A refusal gives its reason in words for a person.

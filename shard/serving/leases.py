@@ -179,8 +179,10 @@ class Leases:
             self.drop(queue, lease)
 
     def store_record(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
-        """Record a lease in the store if its queue is durable; None deletes it there."""
-        if self.state.journal is not None and queue.contents.durable:
+        """Record a lease in the store if its queue is durable; None deletes it there. That of another queue is recorded
+        when the shard hands over (shard/handing_over.py).
+        """
+        if self.state.journal is not None and (record is None or queue.contents.durable):
             self.state.journal.put_lease(queue.id, lease.id, record)
 
 

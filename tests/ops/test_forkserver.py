@@ -47,7 +47,7 @@ forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, {"acceptor": [0
 
 def begin():
     forks.start(time.monotonic())
-    forks.read_first_message()
+    forks.read_greetings(dict.fromkeys(forks.awaited, 1))
     assert forks.ready and forks.due is None
     return next(child for child in psutil.Process().children() if child.name() == "pstk-template")
 
@@ -140,7 +140,7 @@ def test_a_template_that_does_not_answer_is_killed(supervise: Callable[[str], No
             raise AssertionError("a suspended process has answered")
         while template.status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
-        forks.read_first_message()  # the request that it left unread resets the socket
+        forks.read_greetings(dict.fromkeys(forks.awaited, 1))  # the request that it left unread resets the socket
         assert not forks.ready and reap() == -signal.SIGKILL
         """,
     )

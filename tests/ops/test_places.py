@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -19,11 +20,12 @@ from ops.child import Child
 from ops.errors import StartError
 from ops.forkserver import Forked
 from ops.places import LEAVING_SECONDS, START_DEATHS, STATES, UNSAID, Phase, Places
+from ops.renewal import SHARD_SECONDS
 from penstock.bus import pack
 from penstock.bus.process_messages import ProcessMessage
 from penstock.memory.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
 from penstock.node.node import Role
-from penstock.process.process import REFUSED_STATUS
+from penstock.process.process import HAND_OVER, REFUSED_STATUS
 
 PATIENCE = 4.0
 PLACES: list[tuple[Role, int]] = [("router", 0), ("shard", 0), ("acceptor", 0), ("acceptor", 1), ("console", 0)]
@@ -276,6 +278,78 @@ def test_acceptors_are_replaced_one_after_the_other(scene: Scene) -> None:
     assert scene.said()[1:] == [("died", "acceptor", 1, 1), ("started", "acceptor", 1, 2)]
     scene.advance(PATIENCE)
     assert len(scene.ghosts) == len(PLACES) + 2
+
+
+def ended(scene: Scene, role: Role, index: int, number: signal.Signals) -> None:
+    """The process of a place has been asked to end by this signal, and does."""
+    scene.advance()
+    assert scene.ghosts[role, index, 1].sent == [number]
+    scene.die(role, index, 1, status=0)
+
+
+def test_all_processes_are_renewed_those_without_which_clients_are_served_first(scene: Scene) -> None:
+    scene.serve()
+    scene.places.renew_all()
+    for role, number in (("console", signal.SIGTERM), ("router", signal.SIGTERM), ("shard", HAND_OVER)):
+        role = cast(Role, role)
+        ended(scene, role, 0, number)
+        assert scene.said() == [("died", role, 0, 1)] and scene.state(role, 0) == (DEAD, 1)
+        assert scene.places.next_due(can_fork=True) == scene.now, "the next one starts at once"
+        scene.advance()
+        assert scene.said() == [("started", role, 0, 2)]
+        scene.advance()
+        assert not scene.places.renewed
+        scene.report("ready", role, 0, 2)
+    for index in (0, 1):
+        scene.advance()
+        scene.report("ready", "acceptor", index, 2)
+        ended(scene, "acceptor", index, signal.SIGTERM)
+    assert scene.places.renewed and not scene.places.renewal_failure
+    assert [scene.state(*place) for place in PLACES] == [(READY, 2)] * len(PLACES)
+
+
+def test_a_process_that_does_not_start_again_ends_the_renewal(scene: Scene) -> None:
+    scene.serve()
+    scene.places.renew_all()
+    ended(scene, "console", 0, signal.SIGTERM)
+    scene.advance()
+    scene.reasons["console", 0] = "a bug"
+    scene.die("console", 0, 2, status=1)
+    assert scene.places.renewal_failure == "console 0 does not start: a bug"
+    scene.advance(LONGEST_DELAY)
+    assert scene.state("console", 0) == (STARTING, 3), "it is started all the same"
+    assert scene.places.renewed
+    assert not any(ghost.sent for (role, _, _), ghost in scene.ghosts.items() if role != "console")
+
+
+def test_a_shard_has_time_to_store_its_memory(scene: Scene) -> None:
+    scene.serve()
+    scene.places.renew_all()
+    for role in ("console", "router"):
+        role = cast(Role, role)
+        ended(scene, role, 0, signal.SIGTERM)
+        scene.advance()
+        scene.report("ready", role, 0, 2)
+    scene.advance()
+    scene.advance(SHARD_SECONDS - 1)
+    assert scene.ghosts["shard", 0, 1].sent == [HAND_OVER]
+    scene.advance(1)
+    assert scene.ghosts["shard", 0, 1].sent == [HAND_OVER, signal.SIGKILL]
+
+
+def test_a_place_that_is_removed_is_not_renewed(scene: Scene) -> None:
+    scene.serve()
+    scene.places.renew_all()
+    ended(scene, "console", 0, signal.SIGTERM)
+    scene.report("end", "shard", 0)
+    scene.die("shard", 0, 1, status=0)
+    scene.advance()
+    scene.report("ready", "console", 0, 2)
+    ended(scene, "router", 0, signal.SIGTERM)
+    scene.advance()
+    scene.report("ready", "router", 0, 2)
+    scene.advance()
+    assert ("acceptor", 0, 2) in scene.ghosts, "the next in turn"
 
 
 def test_a_rolling_restart_ends_with_its_successor(scene: Scene) -> None:

@@ -87,7 +87,7 @@ def test_a_rolling_restart_that_is_given_up_replaces_nothing_more() -> None:
     with place(0) as first, place(1) as second:
         renewal.add([first, second])
         renewal.set_successor(Child("acceptor", 0, 1))
-        renewal.give_up()
+        renewal.give_up("it died")
         assert (renewal.next_place(), renewal.successor, renewal.deadline) == (None, None, None)
         assert renewal.promote_successor(first) is None
         renewal.add([second])
@@ -100,7 +100,7 @@ def test_a_predecessor_that_was_asked_to_end_is_killed_without_a_successor_too()
         renewal.add([stubborn])
         renewal.set_successor(Child("acceptor", 0, 2))
         renewal.end_predecessor(100.0)
-        renewal.give_up()
+        renewal.give_up("it died")
         assert (stubborn.vain, stubborn.next_incarnation) == (2, 4)
         renewal.kill_late(100.0 + PATIENCE)
         assert end(stubborn) == -signal.SIGKILL

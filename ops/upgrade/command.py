@@ -1,0 +1,85 @@
+"""`penstock upgrade`: have a running node go on with the installed release."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from ops.administration.node import ask, gauges_of, running
+from ops.errors import CommandError
+from ops.naming import Data
+from ops.running import Running
+from ops.upgrade.progress import Progress, Stage
+from penstock import __version__
+from penstock.memory.gauges import READY, Gauges
+from penstock.node.node import NODE_FILE, Role
+from penstock.node.wire_format import WIRE_FORMAT
+
+BEGIN_SECONDS = 10.0
+"""How long the supervisor may take to begin."""
+POLL_SECONDS = 0.05
+
+Place = tuple[Role, int]
+
+
+def upgrade(data: Data = None) -> None:
+    """Install the new release first, in the place of the running one. Nothing is lost. Clients of an acceptor are
+    disconnected (320 CONNECTION_FORCED) when it is replaced, and reconnect at once; the clients of a shard's queues
+    wait while it is. If the releases cannot serve side by side, or a process of the new one does not start, the running
+    release goes on, and one line gives the reason.
+
+    Example: penstock upgrade --data /var/lib/penstock
+    """
+    node, directory = running(data)
+    _check(node)
+    with gauges_of(data) as gauges:
+        before = Progress.load(node.runtime)
+        number = 1 if before is None else before.number + 1
+        shown = _processes(gauges)
+        ask(data, "node_upgrade")
+        deadline = time.monotonic() + BEGIN_SECONDS
+        while (progress := Progress.load(node.runtime)) is None or progress.number < number:
+            if time.monotonic() > deadline:
+                raise CommandError(f"the node on {directory} did not begin in {BEGIN_SECONDS:g} s; its log says why")
+            time.sleep(POLL_SECONDS)
+        while progress.stage in (Stage.LOADING, Stage.REPLACING):
+            shown = _show(shown, _processes(gauges))
+            time.sleep(POLL_SECONDS)
+            progress = Progress.load(node.runtime) or progress
+        _show(shown, _processes(gauges))
+    if progress.stage is Stage.FAILED:
+        raise CommandError(f"the running release goes on: {progress.reason}")
+    print(f"all processes run penstock {progress.version}; the supervisor does after the next start of the node")
+
+
+def _check(node: Running) -> None:
+    """Raise CommandError if the running node is of a release whose processes cannot serve beside those of this one."""
+    facts = json.loads((node.runtime / NODE_FILE).read_text())
+    if facts.get("wire_format", 0) != WIRE_FORMAT:
+        raise CommandError(
+            f"processes of penstock {__version__} cannot serve beside the running ones (wire format {WIRE_FORMAT}, "
+            f"not {facts.get('wire_format', 0)}): stop the node and start it"
+        )
+
+
+def _processes(gauges: Gauges) -> dict[Place, int]:
+    """Return the incarnations of the processes that serve."""
+    roles: list[tuple[Role, int]] = [
+        ("console", 1), ("balancer", 1), ("relay", 1), ("router", 1), ("shard", gauges.shards),
+        ("acceptor", gauges.acceptors),
+    ]  # fmt: skip
+    found: dict[Place, int] = {}
+    for role, count in roles:
+        for index in range(count):
+            place = gauges.process_read(role, index)
+            if not place.torn and place.state == READY:
+                found[role, index] = place.incarnation
+    return found
+
+
+def _show(shown: dict[Place, int], found: dict[Place, int]) -> dict[Place, int]:
+    """Print the processes that have been replaced, and return all as they are."""
+    for place, incarnation in found.items():
+        if incarnation > shown.get(place, incarnation):
+            print(f"{place[0]} {place[1]} replaced", flush=True)
+    return shown | found

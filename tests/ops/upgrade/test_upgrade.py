@@ -1,0 +1,193 @@
+"""A node goes on with the release that has been installed since its start, while clients publish and consume."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import pika
+import pytest
+
+from tests.broker import Broker
+from tests.raw import Client
+from tests.twins import ROOT
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.long]
+
+PACKAGES = ("acceptor", "console", "ops", "penstock", "pipeline", "router", "shard")
+PLACES = ("console 0", "router 0", "shard 0", "shard 1", "acceptor 0", "acceptor 1")
+MESSAGES = 400
+TRANSIENT, PERSISTENT = 1, 2
+
+
+class Installed(NamedTuple):
+    """A release that is installed in a folder, and a node that runs it."""
+
+    folder: Path
+    broker: Broker
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        """Change a module, as the files of another release do."""
+        path = self.folder / file
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+
+
+def install(folder: Path) -> None:
+    """Copy this release, with links to what is compiled."""
+
+    def copy(source: str, target: str) -> None:
+        os.symlink(source, target) if source.endswith(".so") else shutil.copy(source, target)
+
+    for name in PACKAGES:
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.c"), copy_function=copy
+        )
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Installed]:
+    folder = tmp_path / "release"
+    install(folder)
+    program = [sys.executable, "-P", "-m", "ops"]
+    (tmp_path / "node").mkdir()
+    with Broker(
+        tmp_path / "node", acceptors=2, shards=2, program=program, environment={"PYTHONPATH": str(folder)}
+    ) as broker:
+        yield Installed(folder, broker)
+
+
+class Clients:
+    """A producer with confirms and a consumer of one queue, which connect again until all has arrived."""
+
+    def __init__(self, broker: Broker, queue: str, mode: int) -> None:
+        self.parameters = pika.URLParameters(broker.address.url)
+        self.queue = queue
+        self.mode = mode
+        self.confirmed = 0
+        self.acked: dict[int, int] = {}
+        self.published_again: set[int] = set()
+        self.unmarked: list[int] = []
+        self.disconnected = 0
+        self.upgraded = threading.Event()
+        self.given_up = threading.Event()
+        with pika.BlockingConnection(self.parameters) as connection:
+            connection.channel().queue_declare(queue, durable=mode == PERSISTENT)
+        self.threads = [threading.Thread(target=target, daemon=True) for target in (self.produce, self.consume)]
+
+    def __enter__(self) -> Self:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.given_up.set()
+        for thread in self.threads:
+            thread.join()
+
+    def produce(self) -> None:
+        properties = pika.BasicProperties(delivery_mode=self.mode)
+        while self.has_more():
+            try:
+                with pika.BlockingConnection(self.parameters) as connection:
+                    channel = connection.channel()
+                    channel.confirm_delivery()
+                    while self.has_more():
+                        channel.basic_publish("", self.queue, b"%d" % self.confirmed, properties, mandatory=True)
+                        self.confirmed += 1
+            except pika.exceptions.AMQPConnectionError:
+                self.disconnected += 1
+                self.published_again.add(self.confirmed)
+
+    def consume(self) -> None:
+        while not self.is_done():
+            try:
+                with pika.BlockingConnection(self.parameters) as connection:
+                    channel = connection.channel()
+                    channel.basic_qos(prefetch_count=20)
+                    for method, _, body in channel.consume(self.queue, inactivity_timeout=0.05):
+                        if self.is_done():
+                            break
+                        if method is not None:
+                            number = int(body)
+                            if number in self.acked and not method.redelivered:
+                                self.unmarked.append(number)
+                            channel.basic_ack(method.delivery_tag)
+                            self.acked[number] = self.acked.get(number, 0) + 1
+            except pika.exceptions.AMQPConnectionError:
+                self.disconnected += 1
+
+    def has_more(self) -> bool:
+        return not self.given_up.is_set() and (self.confirmed < MESSAGES or not self.upgraded.is_set())
+
+    def is_done(self) -> bool:
+        produced = not self.threads[0].is_alive()
+        return self.given_up.is_set() or (produced and len(self.acked) >= self.confirmed)
+
+    def finish(self) -> None:
+        self.upgraded.set()
+        for thread in self.threads:
+            thread.join(60)
+            assert not thread.is_alive(), f"{self.queue}: {len(self.acked)} of {self.confirmed} have arrived"
+
+
+def test_every_process_is_replaced_under_load_and_no_message_is_lost(installed: Installed) -> None:
+    broker = installed.broker
+    before = {process.pid for process in broker.processes()}
+    with Clients(broker, "transient", TRANSIENT) as first, Clients(broker, "persistent", PERSISTENT) as second:
+        wait_for(lambda: min(len(first.acked), len(second.acked)) > 20, what="messages to arrive")
+        installed.replace("penstock/__init__.py", '__version__ = "', '__version__ = "7.')
+        done = broker.penstock("upgrade")
+        assert done.returncode == 0, done.stderr
+        *replaced, last = done.stdout.splitlines()
+        assert replaced == [f"{name} replaced" for name in PLACES]
+        assert re.fullmatch(r"all processes run penstock 7\.\S+; the supervisor does after the next start.*", last)
+        for each in (first, second):
+            each.finish()
+            assert sorted(each.acked) == list(range(each.confirmed))
+            assert set(each.unmarked) <= each.published_again, "delivered again after its ack, and not marked"
+            assert each.disconnected
+    after = {process.pid for process in broker.processes()}
+    assert len(after & before) == 1, "the supervisor"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "reason"),
+    [
+        ("penstock/node/wire_format.py", "WIRE_FORMAT = ", "WIRE_FORMAT = 9", "cannot serve beside the running ones"),
+        ("shard/core.py", "class ShardCore:", "class ShardCore", "does not start: SyntaxError"),
+        (
+            "shard/process.py",
+            "    process.enter(runtime",
+            "    1 / 0\n    process.enter(runtime",
+            "shard 0 does not start",
+        ),
+    ],
+    ids=["wire-format", "broken", "dies"],
+)
+def test_a_release_that_cannot_serve_leaves_the_running_one(
+    installed: Installed, file: str, old: str, new: str, reason: str
+) -> None:
+    broker = installed.broker
+    broker.provokes = "Traceback"
+    with Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="orders")
+        installed.replace(file, old, new)
+        refused = broker.penstock("upgrade")
+        assert refused.returncode == 2, refused.stdout
+        (line,) = refused.stderr.splitlines()
+        assert reason in line
+        installed.replace(file, new, old)
+        channel.publish(b"one", "orders")
+        wait_for(lambda: channel.depth("orders") == 1, what="a message in the queue of the node that goes on")
+    done = broker.penstock("upgrade")
+    assert done.returncode == 0, done.stderr
