@@ -84,6 +84,22 @@ class RouterCore:
         """Make the accounts of a new node; once for its data directory."""
         accounts.seed(self.authority.ledger)
 
+    def ensure_first_user(self, name: str, password_file: Path, new: bool) -> None:
+        """Ensure that there is this user, with the password in the file; `new`: the node still needs a vhost. Refusal,
+        and no change, if there is no password in the file.
+        """
+        try:
+            lines = password_file.read_text(errors="surrogateescape").splitlines()
+        except OSError as error:
+            raise Refusal(
+                "invalid", f"cannot read first_user.password_file {password_file}: {error.strerror}"
+            ) from None
+        if len(lines) != 1 or not lines[0]:
+            raise Refusal("invalid", f"first_user.password_file {password_file} does not contain one line")
+        if new:
+            vhosts.add(self.authority.ledger, vhosts.DEFAULT_VHOST)
+        accounts.ensure_first_user(self.authority.ledger, name, lines[0])
+
     def import_definitions(self, file: Path) -> None:
         """Import the definitions in a file, with the end of the turn. Refusal, and no change, if that fails."""
         found = definitions.import_file(self._administration, file)

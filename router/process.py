@@ -26,6 +26,7 @@ from penstock.node.node import Node
 from penstock.process import process
 from penstock.process.progress import Progress
 from penstock.process.pulse import Pulse, Work
+from penstock.settings import Settings
 from penstock.telemetry.writer import Writer
 from router.authority import extent
 from router.authority.authority import Authority
@@ -35,7 +36,7 @@ from router.commands.registry import NOT_AUDITED
 from router.core import Answered, RouterCore
 from router.processes import Processes
 from router.storage.recovery import TooManyQueues, recover
-from router.storage.store import FILE_NAME, Store, StoreError
+from router.storage.store import FILE_NAME, Store, Stored, StoreError
 
 log = logs.get_logger()
 
@@ -234,12 +235,21 @@ def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterC
         Authority(ledger, node.shards, defaults, stored.name_key, clock.own(), bounds, limits), store, stored.turns,
         lambda records: Progress(pulse, "definitions are being imported", "records").through(records),
     )  # fmt: skip
-    if settings.definitions is None:
-        if not stored.seeded:
-            core.seed()
-    elif not stored.begun:
-        core.import_definitions(settings.definitions)
+    _ensure_accounts(core, settings, stored)
     return core
+
+
+def _ensure_accounts(core: RouterCore, settings: Settings, stored: Stored) -> None:
+    """Give the node the accounts that its settings ask for, and a new one those without which nobody could log in."""
+    new, first = not stored.seeded, settings.first_user
+    if settings.definitions is None and first.name is None and new:
+        core.seed()
+    if stored.begun:
+        return
+    if settings.definitions is not None:
+        core.import_definitions(settings.definitions)
+    if first.name is not None and first.password_file is not None:
+        core.ensure_first_user(first.name, first.password_file, new and settings.definitions is None)
 
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:

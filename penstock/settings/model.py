@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, model_validator
 from penstock.batch.consumer_ids import MOST_SHARDS
 from penstock.settings.auth import AuthSettings
 from penstock.settings.default_data import default_data
+from penstock.settings.first_user import FirstUserSettings
 from penstock.settings.http import HttpSettings
 from penstock.settings.limits import LimitSettings
 from penstock.settings.listeners import Listening
@@ -111,6 +112,7 @@ class Settings(Listening):
     )
     amqp: AmqpSettings = AmqpSettings()
     auth: AuthSettings = AuthSettings()
+    first_user: FirstUserSettings = FirstUserSettings()
     limits: LimitSettings = LimitSettings()
     flow: FlowSettings = FlowSettings()
     hold_off: HoldOffSettings = HoldOffSettings()

@@ -25,6 +25,19 @@ def seed(ledger: Ledger) -> None:
     _record(ledger, Permission(GUEST, vhosts.DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING))
 
 
+def ensure_first_user(ledger: Ledger, name: str, password: str) -> None:
+    """Make an administrator with all rights in the vhost "/", as far as there is one. A user that exists gets the
+    password if it has another one.
+    """
+    user = ledger.topology.users.user(name)
+    if user is None:
+        _record(ledger, User(name, passwords.hashed(password), ["administrator"]))
+        if vhosts.DEFAULT_VHOST in ledger.topology.vhosts():
+            _record(ledger, Permission(name, vhosts.DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING))
+    elif not passwords.verify(user.password_hash, password):
+        _record(ledger, User(name, passwords.hashed(password), user.tags))
+
+
 # Users
 
 

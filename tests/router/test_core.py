@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from penstock.bus import pack, unpack
+from penstock.control.control import Refusal
 from penstock.limits.watermarks import FlowDefaults
 from router.authority import vhosts
 from router.authority.authority import Authority
@@ -91,6 +92,24 @@ def test_the_first_turn_makes_the_default_vhost(tmp_path: Path) -> None:
     assert again.finish_turn().published is None
     assert again.version == 1
     again.store.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "cannot read .*: No such file"),
+        ("", "not contain one line"),
+        ("\n", "not contain"),
+        ("a\nb\n", "one line"),
+    ],
+)
+def test_a_first_user_needs_a_password(core: RouterCore, tmp_path: Path, text: str | None, reason: str) -> None:
+    file = tmp_path / "password"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(Refusal, match=reason):
+        core.ensure_first_user("app", file, new=True)
+    assert core.finish_turn().published is None
 
 
 def test_one_version_and_one_transaction_a_turn(core: RouterCore) -> None:

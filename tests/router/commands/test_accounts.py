@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.control import passwords
 from penstock.control.control import Refusal
+from router.commands.accounts import ensure_first_user
 from router.model.topology import Topology
 from tests.router.making import Asked, rabbit_hash
 
@@ -124,3 +126,27 @@ def test_refusals_change_nothing(asked: Asked, name: str, arguments: dict[str, A
         asked.command(name, **{**usual[name], **arguments})
     assert (refused.value.kind, str(refused.value)) == (kind, text)
     assert len(asked.recorded) == before
+
+
+def test_the_first_user_is_made_and_may_do_everything(asked: Asked) -> None:
+    ensure_first_user(asked.authority.ledger, "app", "secret")
+    user = asked.topology.users.user("app")
+    assert user is not None and user.tags == ["administrator"] and passwords.verify(user.password_hash, "secret")
+    assert asked.command("permission_list", user="app", vhost=None) == [{"user": "app", "vhost": "/", **ALL}]
+
+
+def test_a_first_user_that_exists_gets_the_password_alone(asked: Asked, bob: str) -> None:
+    asked.authority.ledger.take_steps()
+    ensure_first_user(asked.authority.ledger, bob, "secret")
+    assert asked.authority.ledger.take_steps() == []
+    ensure_first_user(asked.authority.ledger, bob, "another")
+    user = asked.topology.users.user(bob)
+    assert user is not None and user.tags == ["monitoring"] and passwords.verify(user.password_hash, "another")
+    assert asked.command("permission_list", user=bob, vhost=None) == []
+
+
+def test_a_first_user_is_made_without_the_vhost(asked: Asked) -> None:
+    asked.command("vhost_delete", name="/")
+    ensure_first_user(asked.authority.ledger, "app", "secret")
+    assert asked.topology.users.user("app") is not None
+    assert asked.command("permission_list", user="app", vhost=None) == []
