@@ -64,8 +64,24 @@ def why_not_serving(status: Status) -> str | None:
         if facts["state"] != STATE_NAMES[READY]:
             return f"{name} is {facts['state']}"
         if facts["silent"] >= SILENT_SECONDS:
-            return f"{name} has been silent for {shown(facts['silent'])} ({facts['work']})"
+            return _silent(name, facts)
     return None
+
+
+def supervisor_of(data: Path) -> int:
+    """Return the pid of the supervisor of the node on `data`. NotRunning if there is none, or if it does not respond.
+    The other processes may be starting, or dead: the supervisor replaces them.
+    """
+    with opened(data) as (node, gauges):
+        clock.adopt(node.clock_ahead_us)
+        facts = _process(gauges, gauges.process_read("supervisor", 0), clock.now())
+        if facts["silent"] >= SILENT_SECONDS:
+            raise NotRunning(_silent("supervisor", facts))
+        return gauges.pid
+
+
+def _silent(name: str, facts: Facts) -> str:
+    return f"{name} has been silent for {shown(facts['silent'])} ({facts['work']})"
 
 
 def collect(data: Path, measured: bool = True) -> Status:

@@ -11,7 +11,7 @@ import typer
 from ops.absence import exit_unless_running
 from ops.naming import Config, Data, named_directory
 from ops.selection import Sort, Where, selected_rows
-from ops.status import address_of, collect
+from ops.status import address_of, collect, supervisor_of
 from ops.watching import watch
 
 
@@ -47,13 +47,26 @@ def status(
             print(text(), end="")
 
 
-def ping(config: Config = None, data: Data = None) -> None:
+def ping(
+    config: Config = None,
+    data: Data = None,
+    supervisor: Annotated[
+        bool,
+        typer.Option(
+            "--supervisor", help="only whether its supervisor responds, which also starts and replaces the others"
+        ),
+    ] = False,
+) -> None:
     """Exit status 1, with the reason, if it does not. Reads shared memory only, for a probe as often as one likes.
 
     Example: penstock ping --data /var/lib/penstock
     """
+    directory = named_directory(config, data)
     with exit_unless_running():
-        print(f"serving on {address_of(named_directory(config, data))}")
+        if supervisor:
+            print(f"the supervisor responds, pid {supervisor_of(directory)}")
+        else:
+            print(f"serving on {address_of(directory)}")
 
 
 def health(

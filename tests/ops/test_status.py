@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +17,7 @@ from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rates import Rate, SharedRates
 from penstock.memory.shared_rows import row_name
 from penstock.settings.limits import LimitSettings
+from tests.broker import Broker
 from tests.ops.conftest import StartNode
 from tests.waiting import wait_for
 
@@ -165,3 +168,21 @@ def test_sizes_for_people(size: int, text: str) -> None:
 )
 def test_marks(count: int, size: int, text: str) -> None:
     assert status_tables._mark(count, size) == text
+
+
+@pytest.mark.broker
+def test_a_supervisor_responds_or_not_whatever_the_others_do(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        (router,) = broker.children("router")
+        os.kill(router, signal.SIGSTOP)
+        wait_for(lambda: broker.penstock("ping").returncode, what="the silence of the router")
+        said = broker.penstock("ping", "--supervisor")
+        assert (said.returncode, said.stdout) == (0, f"the supervisor responds, pid {broker.pid}\n")
+        os.kill(router, signal.SIGCONT)
+        os.kill(broker.pid, signal.SIGSTOP)
+        wait_for(lambda: broker.penstock("ping", "--supervisor").returncode, what="the silence of the supervisor")
+        said = broker.penstock("ping", "--supervisor")
+        assert re.fullmatch(r"penstock: supervisor has been silent for .* \(serving\)\n", said.stderr)
+        os.kill(broker.pid, signal.SIGCONT)
+        wait_for(lambda: broker.penstock("ping").returncode == 0, what="a node that serves again")
+    assert broker.penstock("ping", "--supervisor").returncode == 1
