@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from ops.errors import StartError
 
 LOCK_FILE = "lock"
 POINTER_FILE = "running.json"
+COMMANDS_SECONDS = 2.0
+"""Commands, such as probes, lock the directory for a moment to find out whether a node runs."""
 PRIVATE_UMASK = 0o077
 """The file mode creation mask of all processes of a node (umask(2))."""
 
@@ -64,9 +67,9 @@ def claimed(data: Path) -> Iterator[None]:
             lock = _open(stack, data / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
-        for each in (directory, lock):
+        for each, patience in ((lock, 0.0), (directory, COMMANDS_SECONDS)):
             try:
-                fcntl.flock(each, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(each, patience)
             except BlockingIOError:
                 raise StartError(
                     f"the data directory {data} is in use by another broker (pid {_holder(data, lock)})"
@@ -89,6 +92,18 @@ def _open(stack: ExitStack, path: Path, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)
     return descriptor
+
+
+def _lock(descriptor: int, patience: float) -> None:
+    """Lock a file or directory for this process alone. BlockingIOError if others have it for so many seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _holder(data: Path, lock: int) -> str:

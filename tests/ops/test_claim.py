@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from ops.claim import Pointer, claimed, is_claimed
 from ops.errors import StartError
+from tests.waiting import wait_for
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
@@ -28,6 +32,32 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+def test_a_command_that_looks_whether_a_node_runs_keeps_none_from_starting(tmp_path: Path) -> None:
+    """A probe of a container, for example."""
+    done = threading.Event()
+
+    def claim() -> None:
+        with claimed(tmp_path):
+            done.set()
+
+    def has_begun() -> bool:
+        inode = (tmp_path / "lock").stat().st_ino if (tmp_path / "lock").exists() else -1
+        return re.search(rf"FLOCK .*WRITE .*:{inode} ", Path("/proc/locks").read_text()) is not None
+
+    command = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(command, fcntl.LOCK_SH)
+        node = threading.Thread(target=claim)
+        node.start()
+        wait_for(has_begun, what="a start that waits for the command")
+        assert not done.is_set()
+    finally:
+        os.close(command)
+    node.join()
+    assert done.is_set()
+
+
+@pytest.mark.long
 def test_no_second_one_though_the_lock_file_is_deleted(tmp_path: Path) -> None:
     with claimed(tmp_path):
         Pointer(12, tmp_path / "run", tmp_path / "x.gauges").store(tmp_path)
