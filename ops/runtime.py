@@ -20,7 +20,7 @@ LONGEST_NAME = len("/supervisor.reports.........")
 @contextmanager
 def runtime_directory() -> Iterator[Path]:
     """Make a runtime directory, mode 0700, and remove it at the end. StartError if there is no place for one."""
-    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108  only a directory of its own in it
+    for base in _bases():
         if not os.path.isabs(base):
             continue
         try:
@@ -36,3 +36,15 @@ def runtime_directory() -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _bases() -> Iterator[str]:
+    """Yield the directories that may have a runtime directory. The ones for temporary files are looked for if need be:
+    in a container there may be none that is writable.
+    """
+    yield os.environ.get("XDG_RUNTIME_DIR", "")
+    try:
+        temporary = tempfile.gettempdir()
+    except FileNotFoundError:
+        return
+    yield from (temporary, "/tmp")  # noqa: S108  only a directory of its own in it

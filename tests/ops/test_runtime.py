@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ops.errors import StartError
 from ops.runtime import LONGEST_NAME, SOCKET_PATH_MAX, runtime_directory
 from penstock.node.node import Node
 from penstock.settings import Settings
@@ -34,6 +35,17 @@ def test_a_place_that_will_not_do_is_passed_over(tmp_path: Path, monkeypatch: py
         assert path.parent != long
         assert len(bytes(path)) + LONGEST_NAME <= SOCKET_PATH_MAX
     assert not long.exists() or list(long.iterdir()) == []
+
+
+def test_no_writable_place_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", base)
+        with runtime_directory() as path:
+            assert path.parent == Path(base)
+    with pytest.raises(StartError, match="no place for a runtime directory"), runtime_directory():
+        pass
 
 
 def test_the_longest_socket_name_is_allowed_for() -> None:
