@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from acceptor.clients.channel_stage import DETACHED
 from acceptor.clients.hold import Hold
+from penstock.memory.records import HELD_KINDS
 
 if TYPE_CHECKING:
     from acceptor.clients.channel_state import ChannelState
@@ -75,11 +76,15 @@ class Holds:
             self.unsure[channel] = None
 
     def recheck_causes(self, now: float) -> None:
-        """Hold unsure channels for their present cause, unless their client was just notified of another one."""
+        """Hold unsure channels for their present cause, unless their client was just notified of another one. A channel
+        that waits for a route or a right has none yet.
+        """
         for channel in list(self.unsure):
             gate = channel.cause()
             if gate is None or gate is channel.held_by:
                 del self.unsure[channel]
+            elif gate.describe().kind not in HELD_KINDS:
+                continue
             elif now >= channel.connection.notices.sent_at + NOTIFIED_AGAIN_SECONDS:
                 del self.unsure[channel]
                 self.change_cause(channel, gate, now)

@@ -7,7 +7,7 @@ they are used.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -90,10 +90,17 @@ class Probe:
         found = facts_of(self.path, self.txn, self.dbs["facts"], shard) if "facts" in self.dbs else {}
         self.count_records()
         if (format := found.get("format", 1)) > 1:
+            self.require((*SEALED, "contents", TOTALS))
             self.compare_sums(summed(format))
             self.compare_contents()
         records = sum(self.entries(name) for name in ("index", "prepared", "decisions") if name in self.dbs)
         return Facts(found.get("node"), found.get("epoch", 0), found.get("commits", 0), records)
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise ValueError if a database is missing: its name is damaged."""
+        for name in names:
+            if name not in self.dbs:
+                raise ValueError(f"the table {name} is missing")
 
     def entries(self, name: str) -> int:
         return int(self.txn.stat(self.dbs[name])["entries"])

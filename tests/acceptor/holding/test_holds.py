@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from acceptor.holding.holds import NOTIFIED_AGAIN_SECONDS
 from tests.acceptor.holding.producers import MARKS, PARKING, held
 from tests.raw import JAVA
 from tests.simulator.joined.node import Node
@@ -46,3 +47,19 @@ def test_a_changed_policy_is_followed_while_held() -> None:
         client.publish(1, b"", routing_key="full")
         node.settle()
         assert not client.socket.reads
+
+
+def test_waiting_for_a_route_is_no_cause() -> None:
+    """A held producer whose queue has room again may wait for the route of its next publish at that moment."""
+    with Node() as node:
+        held(node, "flow, park", JAVA, confirms=True)
+        holds, gates = node.core(0).holding.holds, node.core(0).gates
+        (channel,) = holds.held
+        before = channel.held_by
+        channel.gates[:] = [gates.routing]
+        holds.recheck_cause_later(channel)
+        holds.recheck_causes(node.now + 2 * NOTIFIED_AGAIN_SECONDS)
+        assert channel.held_by is before and channel in holds.unsure
+        channel.gates[:] = [gates.queue_gates[node.queue("full").queue_id]]
+        holds.recheck_causes(node.now + 2 * NOTIFIED_AGAIN_SECONDS)
+        assert channel.held_by is before and channel not in holds.unsure

@@ -36,6 +36,11 @@ def removed(*names: str) -> Callable[[Any, dict[str, Any]], None]:
     return change
 
 
+def without(name: str) -> Callable[[Any, dict[str, Any]], None]:
+    """Delete a table, as a byte changed in its name does."""
+    return lambda txn, dbs: txn.drop(dbs[name])
+
+
 def older(txn: Any, dbs: dict[str, Any]) -> None:
     """Replace a record by an earlier one of its key, with a matching checksum."""
     key, _ = next(iter(txn.cursor(dbs["leases"])))
@@ -47,6 +52,9 @@ def older(txn: Any, dbs: dict[str, Any]) -> None:
     [
         (changed("index"), "a record of index is damaged"),
         (changed("leases"), "a record of leases is damaged"),
+        (without("index"), "the table index is missing"),
+        (without("contents"), "the table contents is missing"),
+        (without("totals"), "the table totals is missing"),
         (changed("totals"), "a record of totals is damaged"),
         (changed("facts"), "a record of facts is damaged"),
         (removed("index", "contents"), "queue 7 has 2 of 3 records"),
