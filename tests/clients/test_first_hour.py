@@ -35,7 +35,7 @@ RULE = re.compile(r"[━┏┓┡┩└┘─┬┴┳┻╇┃]+")
 def blocks() -> Iterator[tuple[str, str]]:
     """Yield language and text of each block that the test follows."""
     for language, text in BLOCK.findall(PAGE.read_text()):
-        assert language in ("sh", "python"), language
+        assert language in ("console", "python"), language
         yield language, text
 
 
