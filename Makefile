@@ -18,7 +18,7 @@ serve: .venv/.runtime                              ## a broker on 127.0.0.1:5672
 test: setup .venv/.clients                         ## all tests but the slow ones
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
-test-slow: setup .venv/.clients .venv/.slow        ## the slow ones
+test-slow: setup .venv/.clients .venv/.slow .venv/.docs  ## the slow ones
 	$(BIN)/pytest -n auto --dist loadgroup -m "slow and not alone" $(ARGS)
 	$(BIN)/pytest -m "slow and alone" $(ARGS) || test $$? = 5  # 5: none chosen
 
@@ -48,8 +48,9 @@ demo: setup                                        ## flow control to look at, i
 bench: setup                                       ## the benchmark of load/
 	$(BIN)/python -m load.bench $(ARGS)
 
-docs: setup                                        ## the pages made from code
+docs: setup .venv/.docs                            ## the pages made from code, and the site of all, in build/site
 	$(BIN)/python -m ops.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 man: setup                                         ## the manual pages, in build/man
 	$(BIN)/python -m ops.manual build/man
@@ -74,6 +75,10 @@ clean:                                             ## what was built, not .venv
 
 .venv/.dev: .venv/.runtime
 	$(BIN)/python ops/setup/extra.py load pipeline dev | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
+	@touch $@
+
+.venv/.docs: pyproject.toml | .venv/.dev
+	$(BIN)/python ops/setup/extra.py docs | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 	@touch $@
 
 .venv/.clients: ops/setup/clients.sh | .venv/.python

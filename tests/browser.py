@@ -74,6 +74,10 @@ class Browser:
                     return event
             self._events.append(self._read())
 
+    def seen(self, method: str, session: str) -> list[Facts]:
+        """Return the events of a page that have come and have not been waited for."""
+        return [event for event in self._events if event["method"] == method and event.get("sessionId") == session]
+
     def open(self, url: str, width: int, *, height: int = 900, dark: bool = False) -> Page:
         """Open a page at a width, in CSS pixels."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -83,9 +87,9 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", session, features=[scheme])
         self.call("Page.enable", session)
-        self.call("Page.navigate", session, url=url)
-        self.wait("Page.loadEventFired", session)
-        return Page(self, session)
+        page = Page(self, session)
+        page.load(url)
+        return page
 
     def _read(self) -> Facts:
         deadline = time.monotonic() + PATIENCE
@@ -109,6 +113,15 @@ class Page:
     def call(self, method: str, **parameters: Any) -> Facts:
         """Send a command for this page."""
         return self._browser.call(method, self._session, **parameters)
+
+    def load(self, url: str) -> None:
+        """Go to an address, and wait until it is there."""
+        self.call("Page.navigate", url=url)
+        self._browser.wait("Page.loadEventFired", self._session)
+
+    def seen(self, method: str) -> list[Facts]:
+        """Return the events of this page that have come, up to the last command, and have not been waited for."""
+        return self._browser.seen(method, self._session)
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in JavaScript. BrowserError if it throws."""

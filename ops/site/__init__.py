@@ -1,0 +1,1 @@
+"""The documentation as a site: its navigation and its links, for mkdocs."""
