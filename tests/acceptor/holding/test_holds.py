@@ -52,7 +52,9 @@ def test_a_changed_policy_is_followed_while_held() -> None:
 def test_waiting_for_a_route_is_no_cause() -> None:
     """A held producer whose queue has room again may wait for the route of its next publish at that moment."""
     with Node() as node:
-        held(node, "flow, park", JAVA, confirms=True)
+        client = held(node, "flow, park", JAVA, confirms=True)
+        client.publish(1, b"", routing_key="full")
+        node.settle()
         holds, gates = node.core(0).holding.holds, node.core(0).gates
         (channel,) = holds.held
         before = channel.held_by
