@@ -64,7 +64,7 @@ def test_the_context_has_what_a_wheel_is_made_of() -> None:
     tree = tomllib.loads(project)
     files = [tree["project"]["readme"], *tree["project"]["license-files"], "pyproject.toml", "setup.py"]
     kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert len(packages) > 5 and {*packages, *files, "deploy/container"} <= kept
+    assert len(packages) > 5 and {*packages, *files, str(CONFIGURATION.relative_to(ROOT))} <= kept
     assert all((ROOT / path).exists() for path in kept)
 
 
