@@ -65,8 +65,8 @@ def test_the_node_gets_settings_that_there_are(compose: dict[str, Any], monkeypa
     for name, value in service["environment"].items():
         monkeypatch.setenv(name, value)
     settings = load_settings()
-    assert str(settings.auth.first_password_file) == f"/run/secrets/{service['secrets'][0]}"
-    assert settings.auth.first_user not in settings.amqp.loopback_users
+    assert str(settings.first_user.password_file) == f"/run/secrets/{service['secrets'][0]}"
+    assert settings.first_user.name not in settings.amqp.loopback_users
 
 
 def test_the_node_writes_to_its_volume_and_to_memory_only(compose: dict[str, Any]) -> None:

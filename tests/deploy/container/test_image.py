@@ -106,8 +106,8 @@ def test_a_container_serves_is_healthy_stops_and_is_replaced(engine: Engine, tmp
     volume = f"penstock-{free_port()}"
     first = (
         f"--volume={password}:/etc/penstock/admin_password:ro",
-        "--env=PENSTOCK_AUTH__FIRST_USER=admin",
-        "--env=PENSTOCK_AUTH__FIRST_PASSWORD_FILE=/etc/penstock/admin_password",
+        "--env=PENSTOCK_FIRST_USER__NAME=admin",
+        "--env=PENSTOCK_FIRST_USER__PASSWORD_FILE=/etc/penstock/admin_password",
     )
     try:
         with Container(engine, f"{volume}-1", volume, *first) as container:
