@@ -18,6 +18,7 @@ from enum import StrEnum
 from ops.backoff import LONGEST_DELAY, Backoff
 from ops.forkserver import Forked
 from penstock.node.node import Role
+from penstock.node.runtime_paths import UNNEEDED
 
 Fork = Callable[[Role, int, int], Forked]
 """Forks a process of a role, with its index and incarnation. OSError if that fails."""
@@ -72,7 +73,7 @@ class Child:
     @property
     def serves_clients(self) -> bool:
         """Whether clients depend on the process."""
-        return self.role not in ("console", "balancer", "relay")
+        return self.role not in UNNEEDED
 
     @property
     def deaths(self) -> int:

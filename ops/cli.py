@@ -34,7 +34,7 @@ COMMANDS = (
     ),
     Deferred(
         "ping",
-        "Check that the node serves: all of its processes are ready, and alive.",
+        "Check that the node serves: all processes that clients need are ready, and alive.",
         "ops.status_command:ping",
     ),
     Deferred(

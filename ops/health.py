@@ -10,7 +10,7 @@ import orjson
 
 from ops.greeting import answers, greets
 from ops.listeners import expiring, when
-from ops.status import Status, collect, why_not_serving
+from ops.status import Status, collect, why_not_ready
 
 
 class Check(NamedTuple):
@@ -29,7 +29,7 @@ def checks(data: Path) -> list[Check]:
 
 def _processes(status: Status) -> tuple[bool, str]:
     """Whether all processes are ready, and alive."""
-    reason = why_not_serving(status)
+    reason = why_not_ready(status)
     return reason is None, reason or f"{len(status.processes)} ready"
 
 

@@ -23,11 +23,12 @@ from collections.abc import Iterable
 from ops.child import Child
 from penstock.node.logs import get_logger
 from penstock.node.node import Role
+from penstock.node.runtime_paths import UNNEEDED
 from penstock.process.process import HAND_OVER
 
 BESIDE: Role = "acceptor"
 """The role whose processes are replaced by successors beside them."""
-ORDER: tuple[Role, ...] = ("console", "balancer", "relay", "router", "shard", "acceptor")
+ORDER: tuple[Role, ...] = (*UNNEEDED, "router", "shard", "acceptor")
 """The order in which the roles of a node are replaced: first those without which clients are served."""
 SHARD_SECONDS = 120.0
 """How long a shard may take to store what is in its memory."""

@@ -6,7 +6,7 @@ No process of the node is asked, so this works while processes are busy, stuck o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from ops.port import show as show_address
 from ops.running import Running
 from penstock.memory.gauges import READY, STARTING, STATE_NAMES, UNSTARTED, Gauges, Process, QueueGauge
 from penstock.node import clock
-from penstock.node.runtime_paths import Role
+from penstock.node.runtime_paths import UNNEEDED, Role
 from penstock.process.node_memory import NodeMemory
 from penstock.process.silence import SILENT_SECONDS, silence
 from penstock.text.durations import shown
@@ -52,14 +52,18 @@ class Status:
 def address_of(data: Path) -> str:
     """Return where the node on `data` serves, in words. NotRunning, with the reason, if it does not."""
     status = collect(data, measured=False)
-    if (reason := why_not_serving(status)) is not None:
+    if (reason := why_not_ready(status, UNNEEDED)) is not None:
         raise NotRunning(reason)
     return described(status.node["listeners"][0])
 
 
-def why_not_serving(status: Status) -> str | None:
-    """Return the first process that is not ready or not alive, in words; None if all are."""
+def why_not_ready(status: Status, without: Container[str] = ()) -> str | None:
+    """Return the first process that is not ready or not alive, in words; None if all are. Those of the roles in
+    `without` are not looked at.
+    """
     for facts in status.processes:
+        if facts["role"] in without:
+            continue
         name = f"{facts['role']} {facts['index']}"
         if facts["state"] != STATE_NAMES[READY]:
             return f"{name} is {facts['state']}"

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 Role = Literal["supervisor", "router", "shard", "acceptor", "console", "balancer", "relay"]
+UNNEEDED: tuple[Role, ...] = ("console", "balancer", "relay")
+"""The roles without which clients are served."""
 
 
 class RuntimePaths:

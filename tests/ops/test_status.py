@@ -119,7 +119,7 @@ def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.Ca
 
 
 @pytest.mark.broker
-def test_a_node_serves_if_all_of_its_processes_do(start_node: StartNode) -> None:
+def test_a_node_serves_if_all_processes_do_that_clients_need(start_node: StartNode) -> None:
     node = start_node()
     node.wait_ready()
     assert status.address_of(node.data) == f"127.0.0.1:{node.node.port}"
@@ -133,6 +133,8 @@ def test_a_node_serves_if_all_of_its_processes_do(start_node: StartNode) -> None
     said = wait_for(reason, what="the silence of processes that do not beat, as stand-ins do not")
     assert re.fullmatch(r"(router|shard|acceptor) \d has been silent for .* \(\w+\)", said)
     with Gauges.open(node.node.gauges) as gauges:
+        gauges.process_write("console", 0, pid=1, incarnation=1, state=STARTING, started_us=0, restarts=0)
+        assert not reason().startswith("console"), "clients are served without it"
         gauges.process_write("router", 0, pid=1, incarnation=1, state=STARTING, started_us=0, restarts=0)
     assert reason() == "router 0 is starting"
     node.stop()
