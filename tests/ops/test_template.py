@@ -15,8 +15,10 @@ import psutil
 import pytest
 
 from ops.template import MODULES, REQUEST_MAX
+from penstock import __version__
 from penstock.bus import pack, unpack
 from penstock.node.node import Role
+from penstock.node.wire_format import WIRE_FORMAT
 from penstock.process import process
 from tests.twins import ROOT
 from tests.waiting import PATIENCE, wait_for
@@ -79,7 +81,7 @@ class Template:
 @pytest.fixture
 def template(tmp_path: Path) -> Iterator[Template]:
     found = Template(tmp_path)
-    assert found.answer() == found.process.pid, "the first message is its pid"
+    assert found.answer() == [found.process.pid, WIRE_FORMAT, __version__], "it greets"
     yield found
     found.socket.close()
     assert found.process.wait(PATIENCE) == 0, "it ends without its supervisor's end of the socket"
