@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
-.PHONY: help setup serve test test-slow shake search simulate conformance lint check demo bench docs man clean
+.PHONY: help setup serve test test-slow shake search simulate conformance lint check demo bench docs man deb clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev                                  ## everything for users and developers, in .venv
@@ -54,6 +54,12 @@ docs: setup .venv/.docs                            ## the pages made from code, 
 
 man: setup                                         ## the manual pages, in build/man
 	$(BIN)/python -m ops.manual build/man
+
+deb:                                               ## a Debian package, in build; on Debian, with packages/debian/control's tools
+	rm -rf build/deb
+	packages/debian/source.sh build/deb/penstock
+	cd build/deb/penstock && dpkg-buildpackage --build=binary --no-sign
+	mv build/deb/penstock_*.deb build/
 
 clean:                                             ## what was built, not .venv
 	rm -rf build .venv/.compiled
