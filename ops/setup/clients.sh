@@ -1,8 +1,8 @@
 #!/bin/sh
 # Install the programs that tests need besides Python: rabbitmq-c's tools, Node.js with npm, Redis (for Celery's own
 # tests) and Java (for Spark); with the argument `slow` those of the slow tests: RabbitMQ, Chromium, clients in Java and
-# Go, sslscan, HAProxy, OpenLDAP, Prometheus, the checker of systemd, strace, Helm, kubectl, the schemas of Kubernetes.
-# Programs that cannot be installed are named; the tests that need them skip.
+# Go, sslscan, HAProxy, OpenLDAP, Prometheus, the checker of systemd, strace, mmdebstrap, Helm, kubectl, the schemas of
+# Kubernetes. Programs that cannot be installed are named; the tests that need them skip.
 set -u
 
 debian() {
@@ -30,6 +30,7 @@ if [ "${1:-}" = slow ]; then
     [ -x /usr/sbin/slapd ] || debian slapd ldap-utils
     command -v systemd-analyze >/dev/null || debian systemd
     command -v strace >/dev/null || debian strace
+    command -v mmdebstrap >/dev/null || debian mmdebstrap
     .venv/bin/python ops/setup/helm.py && .venv/bin/python -m pip install --quiet kubernetes-validate ||
         echo "setup: could not be installed, some tests will skip: helm kubectl kubernetes-validate" >&2
     exit
