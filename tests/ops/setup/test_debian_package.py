@@ -100,20 +100,20 @@ def package(built: Chroot, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clean(tmp_path: Path) -> Iterator[Chroot]:
-    """A system as Debian's installer leaves it at least, whose apt needs no network for what the package needs."""
-    hook = f'chroot "$1" apt-get install --download-only --yes {" ".join(DEPENDENCIES)}'
-    keep = "--skip=cleanup/apt"
+    """A minimal system without a compiler, where apt needs no network to install what the package depends on."""
+    download = f'--customize-hook=chroot "$1" apt-get install --download-only --yes {" ".join(DEPENDENCIES)}'
     root = tmp_path / "root"
     root.mkdir()
-    with Chroot(root, archive("clean", "--variant=minbase", keep, f"--customize-hook={hook}")) as chroot:
-        assert chroot.run("which", "cc", "gcc").returncode
+    with Chroot(root, archive("clean", "--variant=minbase", "--skip=cleanup/apt", download)) as chroot:
+        assert chroot.run("which", "cc", "gcc").stdout == ""
         yield chroot
 
 
-def install(system: Chroot, package: Path, *options: str) -> str:
+def install(system: Chroot, package: Path) -> None:
+    """Install a package, or upgrade to it, without a network."""
     system.copy(package, "/root")
-    install = ("apt-get", "install", "--yes", "--no-install-recommends", *options, f"/root/{package.name}")
-    return system.output("unshare", "--net", *install)
+    install = ("apt-get", "install", "--yes", "--no-install-recommends", f"/root/{package.name}")
+    system.output("unshare", "--net", *install)
 
 
 def later(package: Path) -> Path:
@@ -128,7 +128,7 @@ def later(package: Path) -> Path:
     return made
 
 
-def traces(system: Chroot) -> str:
+def remains(system: Chroot) -> str:
     """Return all that a system has of penstock."""
     paths = system.output("find", "/", "-xdev", "-name", "*penstock*", "-not", "-path", "/root/*")
     return paths + system.run("getent", "passwd", "penstock").stdout + system.run("getent", "group", "penstock").stdout
@@ -199,7 +199,7 @@ def test_the_installed_unit_is_valid_and_little_exposed(package: Path, clean: Ch
 def test_an_upgrade_keeps_the_configuration_and_the_data_and_a_purge_leaves_nothing(
     package: Path, clean: Chroot
 ) -> None:
-    untouched = traces(clean)
+    untouched = remains(clean)
     install(clean, package)
     serve_one_message(clean)
     clean.output("sh", "-c", f"echo 'log_level = \"debug\"' >>{CONFIGURATION}")
@@ -215,4 +215,4 @@ def test_an_upgrade_keeps_the_configuration_and_the_data_and_a_purge_leaves_noth
     clean.output("dpkg", "--remove", "penstock")
     assert clean.read(CONFIGURATION) == edited and clean.output("ls", "/var/lib/penstock")
     clean.output("dpkg", "--purge", "penstock")
-    assert traces(clean) == untouched == ""
+    assert remains(clean) == untouched == ""
