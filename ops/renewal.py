@@ -31,7 +31,7 @@ BESIDE: Role = "acceptor"
 ORDER: tuple[Role, ...] = (*UNNEEDED, "router", "shard", "acceptor")
 """The order in which the roles of a node are replaced: first those without which clients are served."""
 SHARD_SECONDS = 120.0
-"""How long a shard may take to store what is in its memory."""
+"""How long a shard may take to store the contents of its memory."""
 
 log = get_logger()
 

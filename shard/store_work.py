@@ -207,7 +207,7 @@ class StoreWork:
             self.store.end()
 
     def write_gathered(self) -> None:
-        """Write what is gathered, in this thread. Raises StoreError on failure."""
+        """Write the gathered changes, in this thread. Raises StoreError on failure."""
         commit = self.commits.hand_over()
         if commit is not None:
             self.store.write(commit)

@@ -8,6 +8,7 @@ import time
 from ops.administration.node import ask, gauges_of, running
 from ops.errors import CommandError
 from ops.naming import Data
+from ops.renewal import ORDER
 from ops.running import Running
 from ops.upgrade.progress import Progress, Stage
 from penstock import __version__
@@ -64,13 +65,10 @@ def _check(node: Running) -> None:
 
 def _processes(gauges: Gauges) -> dict[Place, int]:
     """Return the incarnations of the processes that serve."""
-    roles: list[tuple[Role, int]] = [
-        ("console", 1), ("balancer", 1), ("relay", 1), ("router", 1), ("shard", gauges.shards),
-        ("acceptor", gauges.acceptors),
-    ]  # fmt: skip
+    several = {"shard": gauges.shards, "acceptor": gauges.acceptors}
     found: dict[Place, int] = {}
-    for role, count in roles:
-        for index in range(count):
+    for role in ORDER:
+        for index in range(several.get(role, 1)):
             place = gauges.process_read(role, index)
             if not place.torn and place.state == READY:
                 found[role, index] = place.incarnation

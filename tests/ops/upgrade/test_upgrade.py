@@ -42,7 +42,7 @@ class Installed(NamedTuple):
 
 
 def install(folder: Path) -> None:
-    """Copy this release, with links to what is compiled."""
+    """Copy this release, with links to its compiled modules."""
 
     def copy(source: str, target: str) -> None:
         os.symlink(source, target) if source.endswith(".so") else shutil.copy(source, target)
