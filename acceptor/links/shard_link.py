@@ -57,6 +57,11 @@ GONE_FOR_GOOD = [404, "its queue is gone"]
 Reply = Callable[[Any, Sequence[Any] | None, Sequence[Any]], None]
 
 
+def ends_channel(operations: Sequence[Operation]) -> bool:
+    """Whether one of the operations tells the shard of the end of a channel."""
+    return any(isinstance(operation, to_shard.Gone) for operation in operations)
+
+
 class ShardLink(Staged[LinkStage, LinkEvent]):
     """The link to one shard, which is a gate as well: all that is in flight to the shard is bounded.
 
@@ -198,10 +203,15 @@ class ShardLink(Staged[LinkStage, LinkEvent]):
             known[1] += nbytes
 
     def is_bound_for(self, queue: int) -> bool:
-        """Whether a publish to a queue is on its way to the shard, or not reported yet."""
-        if queue in self.turn.latest:
+        """Whether a publish to a queue, or the end of a channel, which may have consumed from it, is on its way to the
+        shard or not reported yet.
+        """
+        if queue in self.turn.latest or ends_channel(self.turn.operations):
             return True
-        return any(queue in publish.queues for turn in self.sent for publish in turn.publishes.values())
+        return any(
+            ends_channel(turn.operations) or any(queue in publish.queues for publish in turn.publishes.values())
+            for turn in self.sent
+        )
 
     def waits(self, now: float) -> bool:
         """Whether nothing in the turn is urgent, so that it may wait for more."""

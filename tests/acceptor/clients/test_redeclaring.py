@@ -104,6 +104,22 @@ def test_the_shard_counts_for_a_channel_that_consumes_from_it(node: Node, client
         client.send("queue.declare", 1, queue="q")
 
 
+def test_the_shard_counts_after_the_end_of_another_channel(node: Node, client: Client) -> None:
+    """The consumer of that channel leaves, and what it has not acked is ready again."""
+    declare(client)
+    client.call("channel.open", 2)
+    client.call("basic.consume", 2, queue="q")
+    publish(client, b"1", b"2")
+    assert declare(client) == (0, 1)
+    with asked(node, shard=1):
+        client.send("channel.close", 2)
+        client.send("queue.declare", 1, queue="q")
+    answer = client.take("queue.declare-ok", 1)
+    assert (answer.messages, answer.consumers) == (2, 0)
+    with asked(node):
+        assert declare(client) == (2, 0)
+
+
 def test_the_shard_learns_of_the_use_of_a_queue_that_expires(node: Node, client: Client) -> None:
     arguments = {"x-expires": 60_000}
     declare(client, arguments=arguments)
