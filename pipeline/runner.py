@@ -39,7 +39,7 @@ class Runner:
         self.pool = ThreadPoolExecutor(at_once, "job")
         self.begun: set[Future[Any]] = set()
         self.groups: set[str] = set()
-        self.has_java = True
+        self.stuck: str | None = None  # the job for which Java was ended
 
     def __enter__(self) -> Self:
         return self
@@ -64,9 +64,8 @@ class Runner:
         begun = list(self.begun)
         for future in begun:
             future.cancel()
-        if self.has_java:
-            for group in list(self.groups):
-                self._cancel(group)
+        for group in list(self.groups):
+            self._cancel(group)
         wait(begun)
 
     def _run(self, name: str, job: Callable[[], Result]) -> Result:
@@ -76,7 +75,10 @@ class Runner:
             expired.set()
             self._cancel(group)
 
-        timers = [threading.Timer(self.limit_s, expire), threading.Timer(self.limit_s + self.grace_s, self._end_java)]
+        timers = [
+            threading.Timer(self.limit_s, expire),
+            threading.Timer(self.limit_s + self.grace_s, self._end_java, [name]),
+        ]
         for timer in timers:
             timer.daemon = True
             timer.start()
@@ -85,8 +87,9 @@ class Runner:
             self.spark.sparkContext.setJobGroup(group, name, interruptOnCancel=True)
             return job()
         except Exception as error:
-            if expired.is_set():
-                raise PipelineError(f"{name}: not done within {shown(self.limit_s)}, see --job-limit") from error
+            late = name if expired.is_set() else self.stuck
+            if late is not None:
+                raise PipelineError(f"{late}: not done within {shown(self.limit_s)}, see --job-limit") from error
             raise
         finally:
             self.groups.discard(group)
@@ -94,13 +97,18 @@ class Runner:
                 timer.cancel()
 
     def _cancel(self, group: str) -> None:
-        """Cancel the jobs of a group, and those that it would still begin."""
+        """Cancel the jobs of a group, and those that it would still begin; nothing to do once Java is ended."""
         context: Any = self.spark.sparkContext._jsc
-        context.sc().cancelJobGroupAndFutureJobs(group)
+        try:
+            if self.stuck is None:
+                context.sc().cancelJobGroupAndFutureJobs(group)
+        except (Py4JError, OSError):
+            if self.stuck is None:
+                raise
 
-    def _end_java(self) -> None:
-        """End Java at once, so that calls which wait for it fail."""
-        self.has_java = False
+    def _end_java(self, name: str) -> None:
+        """End Java at once, for a job that is stuck, so that calls which wait for it fail."""
+        self.stuck = name
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would log each call that fails
         java: Any = self.spark._jvm
         with suppress(Py4JError, OSError):  # the call has no answer

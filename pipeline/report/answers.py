@@ -119,7 +119,7 @@ class Kept:
 
     def release(self) -> None:
         """Give back the memory of all frames."""
-        if self._runner.has_java:
+        if self._runner.stuck is None:
             for frame in self._frames:
                 frame.unpersist()
 

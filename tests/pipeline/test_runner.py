@@ -18,7 +18,7 @@ from pipeline.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 STUCK = """
-import sys
+import sys, time
 from pipeline.errors import PipelineError
 from pipeline.runner import Runner
 from pipeline.session import open_session
@@ -27,6 +27,7 @@ spark = open_session("stuck", "local[1]")
 try:
     with Runner(spark, limit_s=0.5, grace_s=0.5) as runner:
         waiting = runner.submit("another", lambda: spark._jvm.java.lang.Thread.sleep(10**9))
+        time.sleep(float(sys.argv[1]))
         runner.run("a job", lambda: spark._jvm.java.lang.Thread.sleep(10**9))
 except PipelineError as error:
     print(error)
@@ -68,9 +69,11 @@ def test_an_error_of_a_job_is_raised_as_it_is(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_java_that_is_stuck_is_ended() -> None:
+@pytest.mark.parametrize("later", [0, 0.6])
+def test_java_that_is_stuck_is_ended(later: float) -> None:
+    """A second job begins at the same time, or so late that Java is ended before that job's own limit."""
     done = subprocess.run(
-        [sys.executable, "-c", STUCK],
+        [sys.executable, "-c", STUCK, str(later)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
