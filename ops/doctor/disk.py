@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from pwd import getpwuid
 from statistics import median
 from tempfile import TemporaryFile
 
@@ -41,8 +42,19 @@ def directory(data: Path) -> Finding:
     if not os.access(there, os.W_OK | os.X_OK):
         return problem("data", f"{there} is not writable", f"chown $(id -un) {there}, as root; or another --data DIR")
     if data.is_dir() and data.stat().st_uid != os.geteuid():
-        return problem("data", f"{data} belongs to another user", f"chown -R $(id -un) {data}, as root")
+        owner = owner_of(data)
+        text = f"{data} belongs to the user {owner}"
+        return problem("data", text, f"sudo -u {owner} penstock doctor …; or chown -R $(id -un) {data}, if it is yours")
     return ok("data", f"{data}" if data.is_dir() else f"{data} will be made")
+
+
+def owner_of(path: Path) -> str:
+    """Return the name of the user whom a file belongs to; the number if it has no name."""
+    number = path.stat().st_uid
+    try:
+        return getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def file_system(data: Path, mounts: Path = MOUNTS) -> Finding:

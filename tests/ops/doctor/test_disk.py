@@ -30,8 +30,18 @@ def test_a_directory_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "is not writable" in disk.directory(tmp_path / "data").text
     monkeypatch.setattr("os.access", lambda path, mode: True)
     monkeypatch.setattr("os.geteuid", lambda: 12345)
+    owner = disk.owner_of(tmp_path)
     found = disk.directory(tmp_path)
-    assert (found.level, "another user" in found.text) == (PROBLEM, True)
+    assert (found.level, found.text) == (PROBLEM, f"{tmp_path} belongs to the user {owner}")
+    assert found.remedy.startswith(f"sudo -u {owner} ")
+
+
+def test_an_owner_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr(disk, "getpwuid", unknown)
+    assert disk.owner_of(tmp_path) == str(tmp_path.stat().st_uid)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ BUILD = {
     "PIP_NO_INDEX": "1",
     "PIP_FIND_LINKS": "/wheels",
 }
-DEPENDENCIES = ("procps", "python3", "systemd")
+DEPENDENCIES = ("python3", "systemd")
 """The packages that it depends on, which apt downloads once and for all."""
 MIB = 1 << 20
 LARGEST = 20 * MIB
