@@ -55,9 +55,10 @@ class Pointer:
 
 
 @contextmanager
-def claimed(data: Path) -> Iterator[None]:
-    """Claim the data directory for the context, creating it if need be. Its files, and all files created meanwhile,
-    are private to their owner. StartError if it cannot be used or a node runs on it.
+def claimed(data: Path) -> Iterator[tuple[int, int]]:
+    """Claim the data directory for the context, creating it if need be; yield the descriptors with the locks. Its
+    files, and all files created meanwhile, are private to their owner. StartError if it cannot be used or a node runs
+    on it.
     """
     with ExitStack() as stack:
         try:
@@ -82,10 +83,17 @@ def claimed(data: Path) -> Iterator[None]:
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(os.getpid()).encode(), 0)
         _remove_leftovers(data)
-        try:
-            yield
-        finally:
-            (data / POINTER_FILE).unlink(missing_ok=True)
+        with remaining(data):
+            yield lock, directory
+
+
+@contextmanager
+def remaining(data: Path) -> Iterator[None]:
+    """The claim of a process that has the locks: at the end, no node runs on the data directory."""
+    try:
+        yield
+    finally:
+        (data / POINTER_FILE).unlink(missing_ok=True)
 
 
 def _open(stack: ExitStack, path: Path, flags: int) -> int:

@@ -24,6 +24,7 @@ import psutil
 
 from ops.backoff import LONGEST_DELAY, Backoff
 from ops.template import First, Greeting
+from penstock import __version__
 from penstock.bus import pack, unpack
 from penstock.node.logs import get_logger
 from penstock.node.node import Role
@@ -147,7 +148,7 @@ class ForkServer:
         self._listeners = listeners
         self._runtime = runtime
         self._first = first
-        self._present: Template | None = None
+        self.present: Template | None = None
         self._backoff = Backoff()
         self.next: Template | None = None
         self.former: Template | None = None
@@ -157,12 +158,12 @@ class ForkServer:
     @property
     def ready(self) -> bool:
         """Whether processes can be forked."""
-        return self._present is not None and self._present.greeting is not None
+        return self.present is not None and self.present.greeting is not None
 
     @property
     def templates(self) -> list[Template]:
         """All templates that run."""
-        return [each for each in (self._present, self.next, self.former) if each is not None]
+        return [each for each in (self.present, self.next, self.former) if each is not None]
 
     @property
     def awaited(self) -> set[int]:
@@ -173,12 +174,18 @@ class ForkServer:
         """Start the present template. OSError if it cannot be run."""
         self.due = now + LONGEST_DELAY
         if self._first is None:
-            self._present = self._run(now)
+            self.present = self._run(now)
         else:
             (pid, ours), self._first = self._first, None
             with suppress(BrokenPipeError):  # it has died: `reap` reports that
                 ours.send(os.fsencode(self._runtime))
-            self._present = Template(Forked(pid), ours, now)
+            self.present = Template(Forked(pid), ours, now)
+        self.due = None
+
+    def adopt(self, pid: int, descriptor: int, now: float) -> None:
+        """Fork processes from a template of this release that runs, and that a supervisor before this one has used."""
+        self.present = Template(Forked(pid), socket.socket(fileno=descriptor), now)
+        self.present.greeting = Greeting(pid, WIRE_FORMAT, __version__)
         self.due = None
 
     def _run(self, now: float) -> Template:
@@ -201,7 +208,7 @@ class ForkServer:
         for template in self.templates:
             if template.fileno in readable:
                 template.read_greeting()
-        present = self._present
+        present = self.present
         if present is not None and present.greeting is not None and present.greeting.wire_format != WIRE_FORMAT:
             log.error("the installed release cannot serve beside the running one: start the node again",
                       installed=present.greeting.version)  # fmt: skip
@@ -209,9 +216,9 @@ class ForkServer:
 
     def fork(self, role: Role, index: int, incarnation: int) -> Forked:
         """Fork a process of a role. OSError if that fails."""
-        if self._present is None:
+        if self.present is None:
             raise OSError(errno.ESRCH, "the template has gone")
-        return self._present.fork((role, index, incarnation), self._listeners.get(role, ()))
+        return self.present.fork((role, index, incarnation), self._listeners.get(role, ()))
 
     def reap(self, known: frozenset[int], now: float) -> int | None:
         """Return the present template's exit status, once, after it has ended; None before. A child whose pid it did
@@ -219,9 +226,9 @@ class ForkServer:
         """
         if self.former is not None and self.former.poll() is not None:
             self.former = None
-        if self._present is None or (status := self._present.poll()) is None:
+        if self.present is None or (status := self.present.poll()) is None:
             return None
-        ended, self._present = self._present, None
+        ended, self.present = self.present, None
         self.deaths += 1
         self.due = now + self._backoff.after(now - ended.started)
         known |= {each.pid for each in self.templates}
@@ -240,7 +247,7 @@ class ForkServer:
     def adopt_next(self) -> None:
         """Fork processes from the next template from now on."""
         assert self.next is not None
-        self.former, self._present, self.next = self._present, self.next, None
+        self.former, self.present, self.next = self.present, self.next, None
         self.due = None
 
     def drop_next(self) -> None:
@@ -259,10 +266,10 @@ class ForkServer:
         """Fork processes from the former template again. If it has died, the command starts one of the installed
         release.
         """
-        if self._present is not None:
-            self._present.end()
-        self._present, self.former = self.former, None
-        if self._present is None:
+        if self.present is not None:
+            self.present.end()
+        self.present, self.former = self.former, None
+        if self.present is None:
             self.due = now
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import MutableMapping
 
 from penstock.node.logs import get_logger
 
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 PARTS = 4
 """Keep-alives are sent this many times as often as the unit requires."""
 
@@ -24,12 +25,12 @@ log = get_logger()
 class Notifier:
     """The service manager of this process, if it has one. Its variables leave the environment: children do not notify.
 
-    `every` is the interval of keep-alives in seconds; None if the manager asks for none.
+    `variables` are these; `every` is the interval of keep-alives in seconds, None if the manager asks for none.
     """
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
-        path = environment.pop("NOTIFY_SOCKET", "")
-        wanted, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", "")
+        self.variables = {name: environment.pop(name) for name in VARIABLES if name in environment}
+        path, wanted, pid = (self.variables.get(name, "") for name in VARIABLES)
         self._address = f"\0{path[1:]}" if path.startswith("@") else path
         self.every: float | None = None
         self._due = 0.0
@@ -41,6 +42,10 @@ class Notifier:
         """Report that the node serves."""
         self._serves = True
         self._send("READY=1\nSTATUS=serving", PATIENCE_SECONDS)
+
+    def go_on(self) -> None:
+        """The node serves already, and that is reported."""
+        self._serves = True
 
     def report_starting(self, status: str, patience: float) -> None:
         """Report progress of a start, and extend the unit's timeout to `patience` seconds from here."""

@@ -110,7 +110,7 @@ class Places:
             elif heir is not None:
                 self._succeed(child, heir, pid)
             elif self._renewal.vacate(child):
-                self._vacated(child, pid, now)
+                self._vacated(child, pid, status, now)
             else:
                 self._died(child, pid, status, now)
 
@@ -150,6 +150,13 @@ class Places:
     def renewed(self) -> bool:
         """Whether no process is left to be replaced."""
         return self._renewal.is_over
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no process is about to be ready, or to be removed."""
+        return self.renewed and not any(
+            child.state is State.STARTING or child.leaves_by is not None for child in self.processes
+        )
 
     @property
     def renewal_failure(self) -> str:
@@ -237,8 +244,10 @@ class Places:
         self._publish("started", heir, heir.pid)
         log.info("process replaced", **facts_of(heir))
 
-    def _vacated(self, child: Child, pid: int, now: float) -> None:
-        """Make room for the next process of a place at once: the one before has ended as it was asked to."""
+    def _vacated(self, child: Child, pid: int, status: int, now: float) -> None:
+        """Make room for the next process of a place at once: the one before was asked to end."""
+        if status:
+            log.error("process died as it was asked to end", **facts_of(child), pid=pid, how=how_it_ended(status))
         child.due = now
         self._write_gauges(child)
         self._publish("died", child, pid)

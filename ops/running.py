@@ -31,6 +31,7 @@ class Running(RuntimePaths):
     listeners: Mapping[str, tuple[str, int]]
     http: Mapping[str, tuple[str, int]]
     local: tuple[str, int] | None
+    wire_format: int
 
     @classmethod
     def load(cls, runtime: Path) -> Self:
@@ -49,4 +50,5 @@ class Running(RuntimePaths):
             facts["listeners"],
             facts["http"],
             facts["local"],
+            facts.get("wire_format", 0),  # earlier releases have none
         )

@@ -32,8 +32,15 @@ def runtime_directory() -> Iterator[Path]:
         path.rmdir()
     else:
         raise StartError("no place for a runtime directory: set XDG_RUNTIME_DIR or TMPDIR to a short, writable path")
-    try:
+    with remaining(path):
         yield path
+
+
+@contextmanager
+def remaining(path: Path) -> Iterator[None]:
+    """Remove a runtime directory at the end."""
+    try:
+        yield
     finally:
         shutil.rmtree(path, ignore_errors=True)
 

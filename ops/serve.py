@@ -1,13 +1,19 @@
-"""One run of a node: acquires its resources before the first process starts, releases them after the last has ended."""
+"""One run of a node: acquires its resources before the first process starts, releases them after the last has ended.
+
+A supervisor that takes the place of another one (`ops.succession`) finds them acquired.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from acceptor.logins import known_passwords
+from ops import claim
+from ops import runtime as runtimes
 from ops.claim import Pointer, claimed
 from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
@@ -21,6 +27,8 @@ from ops.store import identity
 from ops.store.opened import store_paths
 from ops.store.recognition import Standing, begin_run
 from ops.store.standing import check_standing
+from ops.succession import Estate, Held
+from ops.successor import Successor
 from ops.supervisor import Supervisor
 from ops.template import fork
 from penstock import __version__
@@ -29,18 +37,18 @@ from penstock.control.control_server import listening_at
 from penstock.files import reserve
 from penstock.files.kept_clock import KeptClock
 from penstock.memory import shared_counts, shared_rates
-from penstock.memory.gauges import READY, Gauges
+from penstock.memory.gauges import Gauges
 from penstock.memory.stale import SHARED_MEMORY, remove_stale
-from penstock.node import clock
-from penstock.node.logs import get_logger
+from penstock.node import clock, logs
 from penstock.node.node import Node, Role
 from penstock.process import process
 from penstock.settings import Settings
+from penstock.settings.errors import SettingsError
 from penstock.settings.sources import Configuration
 from penstock.tls.errors import TlsError
 from router.storage.store import FILE_NAME, StoreError, known_shards
 
-log = get_logger()
+log = logs.get_logger()
 
 HTTP_BACKLOG = 256
 """Clients of the HTTP interface that may wait to be accepted."""
@@ -55,16 +63,12 @@ def serve(
     `read` rereads the configuration; `template` is the command of the template process, if it is not penstock's own.
     """
     settings = configuration.settings
-    process.set_name("pstk-supervisor")
-    process.adopt_orphans()
-    process.raise_open_files()
-    if not settings.watchdog.core_dumps:
-        process.forbid_core_dumps()
+    _enter(settings)
     manager = Notifier()
     first = fork() if template is None else None  # now: the limits are set, and nothing is open
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
-        stack.enter_context(claimed(settings.data))
+        locks = stack.enter_context(claimed(settings.data))
         reserve.give_back(settings.data)
         KeptClock(settings.data).begin()
         known = _known_shards(settings)
@@ -87,24 +91,93 @@ def serve(
         http = {name: (settings.http.host, port.getsockname()[1]) for name, port in http_ports.items()}
         node = Node(epoch, runtime, path, *serves[0], settings, clock.ahead_us(), known, number, listeners, http)
         operator = [stack.enter_context(listening_at(node.http_socket))] if http else []
+        held = Held(locks, tuple(ports), http_ports, tuple(operator))
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
-        inherited: dict[Role, list[int]] = {
-            "acceptor": [port.fileno() for port in ports],
-            "console": [port.fileno() for port in (*http_ports.values(), *operator)],
-        }
-        forks = ForkServer(template or COMMAND, runtime, inherited, first)
+        forks = ForkServer(template or COMMAND, runtime, _inherited(held), first)
         audit = Audit(settings.data, "supervisor", 0)
         reload = Reload(node, configuration, read, audit)
-        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.reload))
-        for port in ports:
-            stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
-        stack.enter_context(DeadlockWatch(settings, path))
+        supervisor = Supervisor(node, gauges, signals, forks, manager, reload.reload, held)
         audit.record(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
-        supervisor.run(lambda: _announce(node, standing, manager))
+        _run(stack, supervisor, node, held, lambda: _announce(node, standing, manager))
         manager.report_stopping()
         audit.record(None, "stop", {}, "done")
         log.info("stopping")
+
+
+def go_on(successor: Successor, read: Callable[[], Configuration]) -> None:
+    """Run a node that another supervisor has started, until it is asked to stop; in a trial, only read what that one
+    leaves. StartError if it cannot be read.
+    """
+    runtime = successor.runtime
+    try:
+        node, estate = Node.load(runtime), Estate.load(runtime)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StartError(f"cannot go on with the node: {error}") from None
+    if successor.is_trial:
+        return
+    settings = node.settings
+    logs.configure(settings, "supervisor", 0)
+    _enter(settings)
+    clock.adopt(node.clock_ahead_us)
+    manager = Notifier()
+    with ExitStack() as stack:
+        signals = stack.enter_context(Signals())
+        for lock in estate.locks:
+            stack.callback(os.close, lock)
+        stack.enter_context(claim.remaining(settings.data))
+        stack.enter_context(runtimes.remaining(runtime))
+        ports, http, operator = estate.ports, estate.http, estate.operator
+        sockets = {
+            each: stack.enter_context(socket.socket(fileno=each)) for each in (*ports, *http.values(), *operator)
+        }
+        held = Held(
+            tuple(estate.locks), tuple(map(sockets.__getitem__, ports)),
+            {name: sockets[each] for name, each in http.items()}, tuple(map(sockets.__getitem__, operator)),
+        )  # fmt: skip
+        stack.callback(node.gauges.unlink, missing_ok=True)
+        gauges = stack.enter_context(Gauges.open(node.gauges, writable=True))
+        forks = ForkServer(COMMAND, runtime, _inherited(held))
+        forks.adopt(estate.template_pid, estate.template, time.monotonic())
+        audit = Audit(settings.data, "supervisor", 0)
+        reload = Reload(node, _configured(read, settings), read, audit)
+        supervisor = Supervisor(node, gauges, signals, forks, manager, reload.reload, held, estate)
+        log.info("supervisor replaced", version=__version__, incarnation=estate.incarnation + 1)
+        _run(stack, supervisor, node, held, manager.go_on)
+        manager.report_stopping()
+        audit.record(None, "stop", {}, "done")
+        log.info("stopping")
+
+
+def _configured(read: Callable[[], Configuration], settings: Settings) -> Configuration:
+    """Return the configuration as it is now; if that is invalid, one of the settings that the node runs with."""
+    try:
+        return read()
+    except SettingsError:
+        return Configuration(settings, {})
+
+
+def _enter(settings: Settings) -> None:
+    """Make this process the supervisor: its name, its duties, its limits."""
+    process.set_name("pstk-supervisor")
+    process.adopt_orphans()
+    process.raise_open_files()
+    if not settings.watchdog.core_dumps:
+        process.forbid_core_dumps()
+
+
+def _inherited(held: Held) -> dict[Role, list[int]]:
+    """Return the descriptors that the processes of roles inherit."""
+    return {"acceptor": held.for_acceptors, "console": held.for_console}
+
+
+def _run(stack: ExitStack, supervisor: Supervisor, node: Node, held: Held, on_ready: Callable[[], None]) -> None:
+    """Run the supervisor until it is asked to stop."""
+    stack.enter_context(supervisor)
+    for port in held.ports:
+        stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
+    stack.enter_context(DeadlockWatch(node.settings, node.gauges))
+    supervisor.run(on_ready)
 
 
 @contextmanager
@@ -207,9 +280,6 @@ def _gauges(node: Node) -> Iterator[Gauges]:
         raise StartError(f"cannot create the gauges {node.gauges}: {error.strerror}") from None
     try:
         with gauges:
-            gauges.process_write(
-                "supervisor", 0, pid=os.getpid(), incarnation=1, state=READY, started_us=clock.now_us(), restarts=0
-            )
             yield gauges
     finally:
         node.gauges.unlink(missing_ok=True)

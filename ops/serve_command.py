@@ -11,6 +11,7 @@ import typer
 from ops.compiled import refusal
 from ops.errors import StartError
 from ops.naming import Config, inherited
+from ops.successor import Successor
 from penstock.node import logs
 from penstock.settings import Settings
 from penstock.settings.sources import read_configuration
@@ -48,10 +49,14 @@ def serve(
     """
     flags = {"host": host, "port": port, "acceptors": acceptors, "shards": shards, "data": data, "log_level": log_level}
     read = partial(read_configuration, config, flags, assignments or ())
-    configuration = read()
+    successor = Successor.take()
+    configuration = read() if successor is None else None
     if (reason := refusal()) is not None:
         raise StartError(reason)
-    from ops.serve import serve as run  # not at the top: it imports compiled modules
+    from ops import serve as run  # not at the top: it imports compiled modules
 
-    logs.configure(configuration.settings, "supervisor", 0)
-    run(configuration, read)
+    if successor is not None:
+        run.go_on(successor, read)
+    elif configuration is not None:
+        logs.configure(configuration.settings, "supervisor", 0)
+        run.serve(configuration, read)

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, Self
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
+HANDLED = (*STOPPING, signal.SIGCHLD, signal.SIGHUP)
 
 
 class Signals:
@@ -33,6 +34,7 @@ class Signals:
             if signal.getsignal(number) is not signal.SIG_IGN:  # a background job of a shell ignores Ctrl-C
                 self._catch(number, self._request_stop)
         self._catch(signal.SIGHUP, self._request_reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)  # the supervisor before this one has blocked them
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,6 +7,7 @@ which a restart is due.
 from __future__ import annotations
 
 import math
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -23,10 +24,12 @@ from ops.notify import Notifier
 from ops.places import START_DEATHS, UNSAID, Phase, Places, facts_of
 from ops.signals import Signals
 from ops.start import Start
+from ops.succession import Estate, Held, Succession
 from ops.upgrade.upgrade import Upgrade
 from penstock.bus import pack
 from penstock.bus.process_messages import ProcessMessage
-from penstock.memory.gauges import Gauges
+from penstock.memory.gauges import READY, Gauges
+from penstock.node.clock import now_us
 from penstock.node.logs import get_logger
 from penstock.node.node import Node, Role
 from penstock.process.process import take_reason
@@ -45,8 +48,24 @@ ones before them have left: in all less than the 10 s promised.
 REPLACED_SECONDS = 4.0
 """How long an acceptor may take to end once its successor serves."""
 KILL_SECONDS = 0.3
+SUBSCRIBERS: tuple[Role, ...] = ("router", "shard", "acceptor", "console")
+"""The roles that follow the events of processes."""
+RECONNECT_SECONDS = 2.0
+"""How long they may take to connect to a supervisor that has replaced another one."""
 
 log = get_logger()
+
+
+def first_places(node: Node) -> list[Child]:
+    """Return the places of a node that starts."""
+    settings = node.settings
+    return [
+        Child("router", 0),
+        *(Child("shard", index) for index in node.shards),
+        *(Child("acceptor", index) for index in range(node.acceptors)),
+        *([Child("console", 0)] if settings.telemetry.enabled or settings.http.enabled else []),
+        *([Child("balancer", 0)] if settings.rebalance.automatic.mode != "off" else []),
+    ]
 
 
 class Supervisor:
@@ -60,9 +79,12 @@ class Supervisor:
         forks: ForkServer,
         manager: Notifier,
         reload: Callable[[], Settings | None],
+        held: Held,
+        estate: Estate | None = None,
     ) -> None:
         """`reload` reloads the configuration; it returns the settings that the node's processes must reread from their
-        node file, None if that is unchanged.
+        node file, None if that is unchanged. `held` are files that a supervisor after this one needs; `estate` is what
+        the one before this one has left.
         """
         self._node = node
         self._settings = node.settings
@@ -72,33 +94,36 @@ class Supervisor:
         self._manager = manager
         self._longest = min(BEAT_SECONDS, manager.every or BEAT_SECONDS)
         self._reload = reload
+        self._estate = estate
         self._places = Places(
-            [
-                Child("router", 0),
-                *(Child("shard", index) for index in node.shards),
-                *(Child("acceptor", index) for index in range(node.acceptors)),
-                *([Child("console", 0)] if node.settings.telemetry.enabled or node.settings.http.enabled else []),
-                *([Child("balancer", 0)] if node.settings.rebalance.automatic.mode != "off" else []),
-            ],
+            first_places(node) if estate is None else [place.child() for place in estate.places],
             gauges,
             forks.fork,
             lambda message: self._events.send(pack(message)),
             partial(take_reason, node.runtime),
             REPLACED_SECONDS,
         )
-        self._upgrade = Upgrade(node.runtime, forks, self._places, partial(take_reason, node.runtime, "template", 0))
-        self._pulse = Pulse(gauges, "supervisor", 0, 1)
+        incarnation = 1 if estate is None else estate.incarnation + 1
+        succession = Succession(node.runtime, held, manager, incarnation)
+        said = partial(take_reason, node.runtime, "template", 0)
+        self._upgrade = Upgrade(node.runtime, forks, self._places, succession, said)
+        gauges.process_write(
+            "supervisor", 0,
+            pid=os.getpid(), incarnation=incarnation, state=READY, started_us=now_us(), restarts=incarnation - 1,
+        )  # fmt: skip
+        self._pulse = Pulse(gauges, "supervisor", 0, incarnation)
         self._hangs = HangWatch(gauges, node.settings.watchdog, node.runtime)
 
     def __enter__(self) -> Self:
         self._context = zmq.Context(io_threads=1)
-        self._events = self._context.socket(zmq.PUB)
+        self._events = self._context.socket(zmq.XPUB)  # a PUB that says who has subscribed
         self._events.bind(self._node.process_events)
         self._reports = self._context.socket(zmq.PULL)
         self._reports.bind(self._node.process_reports)
         self._poller = zmq.Poller()
         self._poller.register(self._signals.fileno(), zmq.POLLIN)
         self._poller.register(self._reports, zmq.POLLIN)
+        self._poller.register(self._events, zmq.POLLIN)
         self._polled: set[int] = set()
         return self
 
@@ -108,10 +133,13 @@ class Supervisor:
         self._context.destroy(linger=0)
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Start all processes, call `on_ready` once they are ready, and watch them until asked to stop. StartError if
-        one does not start.
+        """Start all processes that do not run, call `on_ready` once they are ready, and watch them until asked to stop.
+        StartError if one does not start.
         """
         self._pulse.serve()
+        if self._estate is not None:
+            self._resume()
+            on_ready()
         start = Start(self._gauges, self._manager, time.monotonic())
         while not self._signals.stop:
             now = time.monotonic()
@@ -124,6 +152,18 @@ class Supervisor:
                 self._places.phase = Phase.SERVING
                 on_ready()
                 self._run_relays()
+
+    def _resume(self) -> None:
+        """Go on with the processes of the supervisor before this one, once they have connected again: an event would
+        not reach them before.
+        """
+        self._places.phase = Phase.SERVING
+        awaited = sum(child.role in SUBSCRIBERS and child.pid > 0 for child in self._places.children)
+        deadline = time.monotonic() + RECONNECT_SECONDS
+        while awaited > 0 and self._events.poll(max(0, math.ceil((deadline - time.monotonic()) * 1000))):
+            self._events.recv()
+            awaited -= 1
+        self._upgrade.resume()
 
     def _turn(self, seconds: float) -> None:
         """Wait for an event, at most `seconds` and no longer than until the next beat, and handle it."""
@@ -138,6 +178,8 @@ class Supervisor:
             self._places.reap(now)
             self._reap_template(now)
             self._reload_if_requested()
+        while self._events in readable and self._events.poll(0):
+            self._events.recv()
         while self._reports in readable and self._reports.poll(0):
             self._on_report(self._reports.recv())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 from ops.administration.node import ask, gauges_of, running
@@ -13,7 +12,7 @@ from ops.running import Running
 from ops.upgrade.progress import Progress, Stage
 from penstock import __version__
 from penstock.memory.gauges import READY, Gauges
-from penstock.node.node import NODE_FILE, Role
+from penstock.node.node import Role
 from penstock.node.wire_format import WIRE_FORMAT
 
 BEGIN_SECONDS = 10.0
@@ -21,6 +20,9 @@ BEGIN_SECONDS = 10.0
 POLL_SECONDS = 0.05
 
 Place = tuple[Role, int]
+SUPERVISOR: Place = ("supervisor", 0)
+SUPERVISOR_LATER = "; the supervisor does after the next start of the node"
+"""What is said where the running supervisor is of a release that cannot be replaced."""
 
 
 def upgrade(data: Data = None) -> None:
@@ -37,29 +39,29 @@ def upgrade(data: Data = None) -> None:
         before = Progress.load(node.runtime)
         number = 1 if before is None else before.number + 1
         shown = _processes(gauges)
+        supervisor = shown[SUPERVISOR]
         ask(data, "node_upgrade")
         deadline = time.monotonic() + BEGIN_SECONDS
         while (progress := Progress.load(node.runtime)) is None or progress.number < number:
             if time.monotonic() > deadline:
                 raise CommandError(f"the node on {directory} did not begin in {BEGIN_SECONDS:g} s; its log says why")
             time.sleep(POLL_SECONDS)
-        while progress.stage in (Stage.LOADING, Stage.REPLACING):
+        while not progress.is_over:
             shown = _show(shown, _processes(gauges))
             time.sleep(POLL_SECONDS)
             progress = Progress.load(node.runtime) or progress
-        _show(shown, _processes(gauges))
+        has_all = _show(shown, _processes(gauges))[SUPERVISOR] > supervisor
     if progress.stage is Stage.FAILED:
         raise CommandError(f"the running release goes on: {progress.reason}")
-    print(f"all processes run penstock {progress.version}; the supervisor does after the next start of the node")
+    print(f"all processes run penstock {progress.version}{'' if has_all else SUPERVISOR_LATER}")
 
 
 def _check(node: Running) -> None:
     """Raise CommandError if the running node is of a release whose processes cannot serve beside those of this one."""
-    facts = json.loads((node.runtime / NODE_FILE).read_text())
-    if facts.get("wire_format", 0) != WIRE_FORMAT:
+    if node.wire_format != WIRE_FORMAT:
         raise CommandError(
             f"processes of penstock {__version__} cannot serve beside the running ones (wire format {WIRE_FORMAT}, "
-            f"not {facts.get('wire_format', 0)}): stop the node and start it"
+            f"not {node.wire_format}): stop the node and start it"
         )
 
 
@@ -67,7 +69,7 @@ def _processes(gauges: Gauges) -> dict[Place, int]:
     """Return the incarnations of the processes that serve."""
     several = {"shard": gauges.shards, "acceptor": gauges.acceptors}
     found: dict[Place, int] = {}
-    for role in ORDER:
+    for role in (*ORDER, SUPERVISOR[0]):
         for index in range(several.get(role, 1)):
             place = gauges.process_read(role, index)
             if not place.torn and place.state == READY:

@@ -11,10 +11,11 @@ PROGRESS_FILE = "upgrade.json"
 
 
 class Stage(StrEnum):
-    """The stages of an upgrade."""
+    """The stages of an upgrade; `succeeding` is the supervisor's own."""
 
     LOADING = "loading"
     REPLACING = "replacing"
+    SUCCEEDING = "succeeding"
     DONE = "done"
     FAILED = "failed"
 
@@ -34,6 +35,11 @@ class Progress(NamedTuple):
         unfinished = runtime / f"{PROGRESS_FILE}.new"
         unfinished.write_text(json.dumps(self._asdict()))
         unfinished.replace(runtime / PROGRESS_FILE)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to come any more."""
+        return self.stage in (Stage.DONE, Stage.FAILED)
 
     @classmethod
     def load(cls, runtime: Path) -> Progress | None:

@@ -37,6 +37,9 @@ OWN_FILES = 128
 HAND_OVER = signal.SIGUSR2
 """The signal for a shard whose next incarnation follows at once: it ends in order, and leaves that all messages."""
 
+LINGER_MS = 10_000
+"""How long a report waits for the supervisor, which may just be replaced, in milliseconds."""
+
 REFUSED_STATUS = 78
 """Exit status of a process that cannot start under the conditions it finds (EX_CONFIG of sysexits.h)."""
 
@@ -196,7 +199,7 @@ def _report(
     socket: zmq.Socket[bytes] = context.socket(zmq.PUSH)
     socket.connect(node.process_reports)
     socket.send(bus.pack(ProcessMessage(event, role, index, incarnation, os.getpid())))
-    socket.close(linger=1000)
+    socket.close(linger=LINGER_MS)
 
 
 def raise_open_files() -> int:

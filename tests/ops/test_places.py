@@ -316,10 +316,23 @@ def test_a_process_that_does_not_start_again_ends_the_renewal(scene: Scene) -> N
     scene.reasons["console", 0] = "a bug"
     scene.die("console", 0, 2, status=1)
     assert scene.places.renewal_failure == "console 0 does not start: a bug"
+    assert scene.places.at_rest
     scene.advance(LONGEST_DELAY)
     assert scene.state("console", 0) == (STARTING, 3), "it is started all the same"
-    assert scene.places.renewed
+    assert scene.places.renewed and not scene.places.at_rest
     assert not any(ghost.sent for (role, _, _), ghost in scene.ghosts.items() if role != "console")
+
+
+def test_a_process_that_crashes_as_it_is_asked_to_end_is_logged(scene: Scene) -> None:
+    scene.serve()
+    scene.places.renew_all()
+    scene.advance()
+    with capture_logs() as log:
+        scene.die("console", 0, 1, status=-11)
+    (line,) = (each for each in log if each["event"] == "process died as it was asked to end")
+    assert (line["process"], line["how"]) == ("console 0", "killed by SIGSEGV")
+    scene.advance()
+    assert scene.state("console", 0) == (STARTING, 2)
 
 
 def test_a_shard_has_time_to_store_its_memory(scene: Scene) -> None:

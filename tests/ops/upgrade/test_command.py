@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from ops.errors import CommandError
 from ops.running import Running
 from ops.upgrade import command
 from penstock.memory.gauges import READY, STARTING, Gauges
-from penstock.node.node import NODE_FILE
 from penstock.node.wire_format import WIRE_FORMAT
 
 
@@ -39,10 +37,9 @@ def test_a_process_is_shown_once_its_next_one_serves(gauges: Gauges, capsys: pyt
         assert capsys.readouterr().out == printed
 
 
-@pytest.mark.parametrize("facts", [{}, {"wire_format": WIRE_FORMAT + 1}])
-def test_a_node_of_another_wire_format_is_not_touched(facts: dict[str, int], tmp_path: Path) -> None:
-    (tmp_path / NODE_FILE).write_text(json.dumps(facts))
-    node = Running(tmp_path, tmp_path, "", 0, 0, 0, 0, {}, {}, {}, None)
+@pytest.mark.parametrize("wire_format", [0, WIRE_FORMAT + 1])
+def test_a_node_of_another_wire_format_is_not_touched(wire_format: int, tmp_path: Path) -> None:
+    node = Running(tmp_path, tmp_path, "", 0, 0, 0, 0, {}, {}, {}, None, wire_format)
     with pytest.raises(CommandError, match=r"cannot serve beside the running ones .*: stop the node and start it$"):
         command._check(node)
 

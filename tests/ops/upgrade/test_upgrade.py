@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,9 +13,13 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import pika
+import psutil
 import pytest
 
+from ops.claim import Pointer
+from penstock.memory.gauges import Gauges
 from tests.broker import Broker
+from tests.ops.test_notify import Manager
 from tests.raw import Client
 from tests.twins import ROOT
 from tests.waiting import wait_for
@@ -22,16 +27,17 @@ from tests.waiting import wait_for
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 
 PACKAGES = ("acceptor", "console", "ops", "penstock", "pipeline", "router", "shard")
-PLACES = ("console 0", "router 0", "shard 0", "shard 1", "acceptor 0", "acceptor 1")
+PLACES = ("console 0", "router 0", "shard 0", "shard 1", "acceptor 0", "acceptor 1", "supervisor 0")
 MESSAGES = 400
 TRANSIENT, PERSISTENT = 1, 2
 
 
 class Installed(NamedTuple):
-    """A release that is installed in a folder, and a node that runs it."""
+    """A release that is installed in a folder, a node that runs it, and the node's service manager."""
 
     folder: Path
     broker: Broker
+    manager: Manager
 
     def replace(self, file: str, old: str, new: str) -> None:
         """Change a module, as the files of another release do."""
@@ -59,10 +65,17 @@ def installed(tmp_path: Path) -> Iterator[Installed]:
     install(folder)
     program = [sys.executable, "-P", "-m", "ops"]
     (tmp_path / "node").mkdir()
-    with Broker(
-        tmp_path / "node", acceptors=2, shards=2, program=program, environment={"PYTHONPATH": str(folder)}
-    ) as broker:
-        yield Installed(folder, broker)
+    environment = {
+        "PYTHONPATH": str(folder),
+        "NOTIFY_SOCKET": str(tmp_path / "manager"),
+        "WATCHDOG_USEC": "2000000",
+    }
+    manager = Manager(environment["NOTIFY_SOCKET"])
+    with (
+        manager.socket,
+        Broker(tmp_path / "node", acceptors=2, shards=2, program=program, environment=environment) as broker,
+    ):
+        yield Installed(folder, broker, manager)
 
 
 class Clients:
@@ -149,14 +162,47 @@ def test_every_process_is_replaced_under_load_and_no_message_is_lost(installed: 
         assert done.returncode == 0, done.stderr
         *replaced, last = done.stdout.splitlines()
         assert replaced == [f"{name} replaced" for name in PLACES]
-        assert re.fullmatch(r"all processes run penstock 7\.\S+; the supervisor does after the next start.*", last)
+        assert re.fullmatch(r"all processes run penstock 7\.\S+", last)
         for each in (first, second):
             each.finish()
             assert sorted(each.acked) == list(range(each.confirmed))
             assert set(each.unmarked) <= each.published_again, "delivered again after its ack, and not marked"
             assert each.disconnected
     after = {process.pid for process in broker.processes()}
-    assert len(after & before) == 1, "the supervisor"
+    assert len(after & before) == 1, "the supervisor, which keeps its pid"
+
+
+def only_template(broker: Broker) -> psutil.Process | None:
+    """Return the template; None while there is none, or one that it has just forked still has its name."""
+    found = [each for each in broker.processes() if each.is_running() and each.name() == "pstk-template"]
+    return found[0] if len(found) == 1 else None
+
+
+def test_the_supervisor_that_follows_does_what_the_one_before_it_did(installed: Installed) -> None:
+    broker = installed.broker
+    pointer = Pointer.load(broker.directory / "data")
+    assert pointer
+    with Gauges.open(pointer.gauges, writable=False) as gauges:
+        for incarnation in (2, 3):
+            done = broker.penstock("upgrade")
+            assert done.returncode == 0, done.stderr
+            assert gauges.process_read("supervisor", 0).incarnation == incarnation
+    assert sum(each.startswith("READY=1") for each in installed.manager.received()) == 1
+    assert installed.manager.receives() == "WATCHDOG=1"
+    for role in ("router", "shard", "acceptor"):
+        broker.wait_replaced(role, broker.kill(role))
+        with broker.connect() as client:
+            client.channel().call("queue.declare", queue=f"after {role}")
+    template = wait_for(lambda: only_template(broker), what="the template alone")
+    template.kill()
+    wait_for(lambda: only_template(broker) not in (None, template), what="the next template")
+    broker.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "configuration reloaded" in broker.log, what="the configuration")
+    for command in (("restart", "acceptors"), ("upgrade",), ("health",)):
+        done = broker.penstock(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    refused = broker.penstock("serve")
+    assert refused.returncode == 2 and "in use by another broker" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -170,8 +216,10 @@ def test_every_process_is_replaced_under_load_and_no_message_is_lost(installed: 
             "    1 / 0\n    process.enter(runtime",
             "shard 0 does not start",
         ),
+        ("ops/supervisor.py", "class Supervisor:", "class Supervisor", "supervisor of the installed release does not"),
+        ("ops/succession.py", "FORMAT = 1", "FORMAT = 9", "leaves is not of format 9"),
     ],
-    ids=["wire-format", "broken", "dies"],
+    ids=["wire-format", "broken", "dies", "broken-supervisor", "other-estate"],
 )
 def test_a_release_that_cannot_serve_leaves_the_running_one(
     installed: Installed, file: str, old: str, new: str, reason: str
