@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import selectors
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -41,12 +43,14 @@ class FlowState(NamedTuple):
 class LocalNode:
     """Runs `penstock serve` on a free port of 127.0.0.1 within a `with` block. Data and log are in `directory`.
 
-    `options` are further options of the command, such as `--shards`, `2`.
+    `options` are further options of the command, such as `--shards`, `2`; `environment` are variables beside those of
+    this process.
     """
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self.data = directory / "data"
         self._options = options
+        self._environment = {**os.environ, **(environment or {})}
         self.log_file = directory / "broker.log"
         self._slots: dict[str, int] = {}
 
@@ -64,8 +68,11 @@ class LocalNode:
             *PLAIN,
             *self._options,
         ]
+        self.log_file.parent.mkdir(exist_ok=True)
         with self.log_file.open("wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=self._environment
+            )
         try:
             self.target = self._wait_ready()
             self._gauges = Gauges.open(gauges_file(self.data), writable=False)
