@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
-.PHONY: help setup serve test test-slow shake search simulate conformance lint check demo bench docs man deb clean
+.PHONY: help setup serve test test-slow shake search simulate conformance lint check demo first-hour bench docs man deb clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev                                  ## everything for users and developers, in .venv
@@ -44,6 +44,9 @@ check: lint                                        ## lint, and the quick tests:
 
 demo: setup                                        ## flow control to look at, in the terminal and as a plot
 	$(BIN)/python -m load.demo $(ARGS)
+
+first-hour: setup                                  ## from a clone to a producer held, in the console, timed; PICTURE=
+	$(BIN)/python -m tests.first_hour $(PICTURE)
 
 bench: setup                                       ## the benchmark of load/
 	$(BIN)/python -m load.bench $(ARGS)
