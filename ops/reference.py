@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from inspect import getdoc
 from pathlib import Path
 
 from annotated_types import Ge, Gt, Le
@@ -67,10 +68,10 @@ def configuration_page() -> str:
     """Return the page of the settings."""
     parts = [INTRODUCTION, "## Node\n", _table(Settings, "")]
     for name, model in _sections(Settings):
-        parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.")]
+        parts += [f"## `{name}`\n", f"{getdoc(model)}\n", _table(model, f"{name}.")]
     for name, field in Settings.model_fields.items():
         if named := named_model_of(field):
-            parts += [f"## `{name}`\n", f"{named.__doc__}\n", _table(named, f"{name}.NAME.")]
+            parts += [f"## `{name}`\n", f"{getdoc(named)}\n", _table(named, f"{name}.NAME.")]
     return "\n".join(parts)
 
 
