@@ -60,10 +60,12 @@ def pip_volumes(directory: Path) -> Iterator[str]:
     """Yield volumes with a configuration for pip, and with the files and directories that it names."""
     options = pip_options()
     named = {path for value in options.values() for path in re.findall(r"(?:^|\s|file://)(/[^\s]+)", value)}
-    places = {path: f"{PIP}/{number}" for number, path in enumerate(sorted(named)) if Path(path).exists()}
-    for path, place in places.items():
+    for number, path in enumerate(sorted(path for path in named if Path(path).exists())):
+        is_index = any(f"file://{path}" in value for value in options.values())
+        volume = Path(path).parent if is_index else Path(path)  # the pages of an index link to files beside it
+        place = f"{PIP}/{number}/{Path(path).name}" if is_index else f"{PIP}/{number}"
         options = {name: re.sub(rf"{re.escape(path)}(?=\s|$)", place, value) for name, value in options.items()}
-        yield f"{path}:{place}:ro"
+        yield f"{volume}:{PIP}/{number}:ro"
     file = directory / "pip.conf"
     file.write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in options.items()))
     yield f"{file}:/etc/pip.conf:ro"

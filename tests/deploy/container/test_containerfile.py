@@ -11,6 +11,7 @@ import pytest
 
 from penstock.settings import Settings
 from penstock.settings.sources import load_settings
+from tests.deploy.container import engine
 from tests.twins import ROOT
 
 FILE = ROOT / "deploy" / "container" / "Containerfile"
@@ -72,3 +73,26 @@ def test_the_page_names_its_files_and_variables() -> None:
     text = PAGE.read_text()
     names = [name for name in variables() if name.startswith("PENSTOCK_")]
     assert all(name in text for name in [*names, str(FILE.relative_to(ROOT)), str(Path("deploy/compose/compose.yaml"))])
+
+
+def test_a_build_has_the_files_that_the_machines_pip_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an index comes what lies beside it: its pages link to files there."""
+    for name in ("index/simple", "index/files", "wheels"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "ca.crt").touch()
+    options = {
+        "cert": f"{tmp_path}/ca.crt", "extra-index-url": f"file://{tmp_path}/index/simple",
+        "find-links": f"{tmp_path}/wheels {tmp_path}/none",
+    }  # fmt: skip
+    monkeypatch.setattr(engine, "pip_options", lambda: options)
+    (tmp_path / "run").mkdir()
+    *volumes, _ = engine.pip_volumes(tmp_path / "run")
+    assert volumes == [
+        f"{tmp_path}/ca.crt:/mnt/pip/0:ro", f"{tmp_path}/index:/mnt/pip/1:ro", f"{tmp_path}/wheels:/mnt/pip/2:ro",
+    ]  # fmt: skip
+    assert (tmp_path / "run" / "pip.conf").read_text().splitlines() == [
+        "[global]",
+        "cert = /mnt/pip/0",
+        "extra-index-url = file:///mnt/pip/1/simple",
+        f"find-links = /mnt/pip/2 {tmp_path}/none",
+    ]
