@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from ops.administration.node import ask, gauges_of, running
+from ops.claim import is_claimed
 from ops.errors import CommandError
 from ops.naming import Data
 from ops.renewal import ORDER
@@ -39,18 +41,18 @@ def upgrade(data: Data = None) -> None:
         before = Progress.load(node.runtime)
         number = 1 if before is None else before.number + 1
         shown = _processes(gauges)
-        supervisor = shown[SUPERVISOR]
+        supervisor = shown.get(SUPERVISOR, 0)
         ask(data, "node_upgrade")
         deadline = time.monotonic() + BEGIN_SECONDS
-        while (progress := Progress.load(node.runtime)) is None or progress.number < number:
+        while (progress := _progress(node, directory)) is None or progress.number < number:
             if time.monotonic() > deadline:
                 raise CommandError(f"the node on {directory} did not begin in {BEGIN_SECONDS:g} s; its log says why")
             time.sleep(POLL_SECONDS)
         while not progress.is_over:
             shown = _show(shown, _processes(gauges))
             time.sleep(POLL_SECONDS)
-            progress = Progress.load(node.runtime) or progress
-        has_all = _show(shown, _processes(gauges))[SUPERVISOR] > supervisor
+            progress = _progress(node, directory) or progress
+        has_all = _show(shown, _processes(gauges)).get(SUPERVISOR, 0) > supervisor
     if progress.stage is Stage.FAILED:
         raise CommandError(f"the running release goes on: {progress.reason}")
     print(f"all processes run penstock {progress.version}{'' if has_all else SUPERVISOR_LATER}")
@@ -63,6 +65,13 @@ def _check(node: Running) -> None:
             f"processes of penstock {__version__} cannot serve beside the running ones (wire format {WIRE_FORMAT}, "
             f"not {node.wire_format}): stop the node and start it"
         )
+
+
+def _progress(node: Running, directory: Path) -> Progress | None:
+    """Return how far the last upgrade has come; None if there was none. CommandError if the node has ended."""
+    if not is_claimed(directory):
+        raise CommandError(f"the node on {directory} has ended; its log says why")
+    return Progress.load(node.runtime)
 
 
 def _processes(gauges: Gauges) -> dict[Place, int]:

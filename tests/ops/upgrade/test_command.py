@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ops.claim import claimed
 from ops.errors import CommandError
 from ops.running import Running
 from ops.upgrade import command
+from ops.upgrade.progress import Progress, Stage
 from penstock.memory.gauges import READY, STARTING, Gauges
 from penstock.node.wire_format import WIRE_FORMAT
 
@@ -42,6 +44,16 @@ def test_a_node_of_another_wire_format_is_not_touched(wire_format: int, tmp_path
     node = Running(tmp_path, tmp_path, "", 0, 0, 0, 0, {}, {}, {}, None, wire_format)
     with pytest.raises(CommandError, match=r"cannot serve beside the running ones .*: stop the node and start it$"):
         command._check(node)
+
+
+def test_a_node_that_ends_meanwhile_is_waited_for_no_more(tmp_path: Path) -> None:
+    node = Running(tmp_path, tmp_path, "", 0, 0, 0, 0, {}, {}, {}, None, WIRE_FORMAT)
+    with claimed(tmp_path / "data"):
+        assert command._progress(node, tmp_path / "data") is None
+        Progress(1, Stage.LOADING).store(tmp_path)
+        assert command._progress(node, tmp_path / "data") == Progress(1, Stage.LOADING)
+    with pytest.raises(CommandError, match=r"has ended; its log says why$"):
+        command._progress(node, tmp_path / "data")
 
 
 def test_without_a_node_there_is_nothing_to_upgrade(tmp_path: Path) -> None:
