@@ -30,7 +30,10 @@ pytestmark = [
 MINORS = (11, 12, 13, 14)
 CACHE = ROOT / "build" / "wheels" / "ccache"
 """Kept between runs: a first build for one Python takes some minutes."""
-TAG = re.compile(rf"penstock-{re.escape(__version__)}-cp3\d+-cp3\d+-manylinux_2_\d+_{os.uname().machine}\.whl")
+TAG = re.compile(
+    rf"penstock-{re.escape(__version__)}-(cp3\d+)-\1-(manylinux\d+_{os.uname().machine}\.)?"
+    rf"manylinux_2_\d+_{os.uname().machine}\.whl"
+)
 PROGRAM = """
 import sys
 import pika
