@@ -99,10 +99,7 @@ def serve(
         reload = Reload(node, configuration, read, audit)
         supervisor = Supervisor(node, gauges, signals, forks, manager, reload.reload, held)
         audit.record(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
-        _run(stack, supervisor, node, held, lambda: _announce(node, standing, manager))
-        manager.report_stopping()
-        audit.record(None, "stop", {}, "done")
-        log.info("stopping")
+        _run(stack, supervisor, node, held, manager, audit, lambda: _announce(node, standing, manager))
 
 
 def go_on(successor: Successor, read: Callable[[], Configuration]) -> None:
@@ -127,14 +124,12 @@ def go_on(successor: Successor, read: Callable[[], Configuration]) -> None:
             stack.callback(os.close, lock)
         stack.enter_context(claim.remaining(settings.data))
         stack.enter_context(runtimes.remaining(runtime))
-        ports, http, operator = estate.ports, estate.http, estate.operator
-        sockets = {
-            each: stack.enter_context(socket.socket(fileno=each)) for each in (*ports, *http.values(), *operator)
-        }
-        held = Held(
-            tuple(estate.locks), tuple(map(sockets.__getitem__, ports)),
-            {name: sockets[each] for name, each in http.items()}, tuple(map(sockets.__getitem__, operator)),
-        )  # fmt: skip
+
+        def opened(descriptor: int) -> socket.socket:
+            return stack.enter_context(socket.socket(fileno=descriptor))
+
+        http = {name: opened(each) for name, each in estate.http.items()}
+        held = Held(tuple(estate.locks), tuple(map(opened, estate.ports)), http, tuple(map(opened, estate.operator)))
         stack.callback(node.gauges.unlink, missing_ok=True)
         gauges = stack.enter_context(Gauges.open(node.gauges, writable=True))
         forks = ForkServer(COMMAND, runtime, _inherited(held))
@@ -143,10 +138,7 @@ def go_on(successor: Successor, read: Callable[[], Configuration]) -> None:
         reload = Reload(node, _configured(read, settings), read, audit)
         supervisor = Supervisor(node, gauges, signals, forks, manager, reload.reload, held, estate)
         log.info("supervisor replaced", version=__version__, incarnation=estate.incarnation + 1)
-        _run(stack, supervisor, node, held, manager.go_on)
-        manager.report_stopping()
-        audit.record(None, "stop", {}, "done")
-        log.info("stopping")
+        _run(stack, supervisor, node, held, manager, audit, manager.go_on)
 
 
 def _configured(read: Callable[[], Configuration], settings: Settings) -> Configuration:
@@ -171,13 +163,24 @@ def _inherited(held: Held) -> dict[Role, list[int]]:
     return {"acceptor": held.for_acceptors, "console": held.for_console}
 
 
-def _run(stack: ExitStack, supervisor: Supervisor, node: Node, held: Held, on_ready: Callable[[], None]) -> None:
+def _run(
+    stack: ExitStack,
+    supervisor: Supervisor,
+    node: Node,
+    held: Held,
+    manager: Notifier,
+    audit: Audit,
+    on_ready: Callable[[], None],
+) -> None:
     """Run the supervisor until it is asked to stop."""
     stack.enter_context(supervisor)
     for port in held.ports:
         stack.callback(refuse, port)  # runs before the acceptors end, which listen on it
     stack.enter_context(DeadlockWatch(node.settings, node.gauges))
     supervisor.run(on_ready)
+    manager.report_stopping()
+    audit.record(None, "stop", {}, "done")
+    log.info("stopping")
 
 
 @contextmanager

@@ -116,7 +116,7 @@ class Supervisor:
 
     def __enter__(self) -> Self:
         self._context = zmq.Context(io_threads=1)
-        self._events = self._context.socket(zmq.XPUB)  # a PUB that says who has subscribed
+        self._events = self._context.socket(zmq.XPUB)  # a PUB that receives its subscriptions
         self._events.bind(self._node.process_events)
         self._reports = self._context.socket(zmq.PULL)
         self._reports.bind(self._node.process_reports)

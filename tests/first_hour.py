@@ -52,7 +52,7 @@ class Clock:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the variables of a reader who has just got the machine, and whose node takes free ports."""
+    """Return the environment of a new user, with free ports for the node."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
     return kept | {
         "XDG_DATA_HOME": str(home / "data"), "PIP_NO_CACHE_DIR": "1",

@@ -24,7 +24,7 @@ POLL_SECONDS = 0.05
 Place = tuple[Role, int]
 SUPERVISOR: Place = ("supervisor", 0)
 SUPERVISOR_LATER = "; the supervisor does after the next start of the node"
-"""What is said where the running supervisor is of a release that cannot be replaced."""
+"""Printed if the running supervisor is of a release that cannot replace itself."""
 
 
 def upgrade(data: Data = None) -> None:

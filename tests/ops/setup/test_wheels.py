@@ -94,7 +94,7 @@ def environment(directory: Path, minor: int) -> Environment:
 
 
 class Wheels(NamedTuple):
-    """What was built for a Python."""
+    """The distributions built for one Python."""
 
     minor: int
     broker: Path
