@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from importlib.metadata import requires
 from pathlib import Path
@@ -30,22 +31,44 @@ with Producer(sys.argv[1]) as producer:
 """
 
 
+def build(project: Path, distribution: str) -> Path:
+    """Build a distribution, "wheel" or "sdist", as pip and build do: where penstock is not installed."""
+    code = f"from setuptools import build_meta; build_meta.build_{distribution}('{distribution}s')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (made,) = (project / f"{distribution}s").iterdir()
+    return made
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, made as pip makes it: where penstock is not installed."""
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project in a checkout with nothing else."""
     checkout = tmp_path_factory.mktemp("client") / "checkout"
     shutil.copytree(ROOT / PROJECT, checkout / PROJECT, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     shutil.copytree(
         ROOT / "penstock/client", checkout / "penstock/client", ignore=shutil.ignore_patterns("__pycache__")
     )
     shutil.copy(ROOT / "penstock/__init__.py", checkout / "penstock")
-    code = "from setuptools import build_meta; build_meta.build_wheel('.')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=checkout / PROJECT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    (made,) = (checkout / PROJECT).glob("*.whl")
-    return made
+    return checkout / PROJECT
+
+
+@pytest.fixture(scope="module")
+def source(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project as its source distribution has it."""
+    shutil.copytree(checkout.parents[1], copy := tmp_path_factory.mktemp("source") / "checkout")
+    archive = build(copy / PROJECT, "sdist")
+    with tarfile.open(archive) as opened:
+        opened.extractall(copy.parent / "extracted", filter="data")
+    (extracted,) = (copy.parent / "extracted").iterdir()
+    shutil.rmtree(copy)
+    return extracted
+
+
+@pytest.fixture(scope="module", params=["checkout", "source"])
+def wheel(request: pytest.FixtureRequest) -> Path:
+    """The wheel, from a checkout and from the source distribution."""
+    project: Path = request.getfixturevalue(request.param)
+    return build(project, "wheel")
 
 
 def run(program: str, packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

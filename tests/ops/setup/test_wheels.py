@@ -103,9 +103,7 @@ class Wheels(NamedTuple):
 
 @pytest.fixture(scope="module", params=MINORS, ids=[f"3.{minor}" for minor in MINORS])
 def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Wheels:
-    """Both distributions. The broker's wheel is made from its source distribution; the client, whose sources are
-    those of the broker, has none.
-    """
+    """Both distributions, each made from its source distribution."""
     minor: int = request.param
     directory = tmp_path_factory.mktemp(f"wheels-{minor}")
     building = environment(directory / "venv", minor)
@@ -118,7 +116,7 @@ def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     (made,) = (directory / "built").glob("*.whl")
     building.run("auditwheel", "repair", made, "--wheel-dir", directory / "tagged")
     (tagged,) = (directory / "tagged").glob("*.whl")
-    building.run("python", "-m", "build", "--wheel", source / PROJECT, "--outdir", directory / "client")
+    building.run("python", "-m", "build", source / PROJECT, "--outdir", directory / "client")
     (client,) = (directory / "client").glob("*.whl")
     return Wheels(minor, tagged, client)
 
