@@ -24,7 +24,7 @@ POLL_SECONDS = 0.05
 Place = tuple[Role, int]
 SUPERVISOR: Place = ("supervisor", 0)
 SUPERVISOR_LATER = "; the supervisor does after the next start of the node"
-"""Printed if the running supervisor is of a release that cannot replace itself."""
+"""Printed if the running supervisor could not replace itself."""
 
 
 def upgrade(data: Data = None) -> None:

@@ -7,7 +7,8 @@ supervisor itself.
 
 The running template stays until all are replaced. If a process of the installed release does not start, its place and
 those that follow get processes of the running release: a node is never without a process for want of a release that
-starts. The trial is that of the supervisor's succession (`ops.succession`).
+starts. The trial is that of the supervisor's succession (`ops.succession`). If its program has gone since the trial, the
+supervisor alone stays as it is, until the next start of the node.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ class Upgrade:
         try:
             self._succession.execute(self._places.children, present)
         except OSError as error:
-            self._fail(f"cannot execute its supervisor: {error}")
+            log.error("supervisor cannot be replaced: it goes on until the next start", problem=str(error))
+            self._enter(self._progress._replace(stage=Stage.DONE))
 
     def _fail(self, reason: str) -> None:
         self._forks.drop_next()

@@ -7,8 +7,10 @@ import re
 import shutil
 import signal
 import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -60,13 +62,21 @@ def install(folder: Path) -> None:
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Iterator[Installed]:
+def python(tmp_path: Path) -> Path:
+    """An interpreter that can be taken away."""
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    return python
+
+
+@pytest.fixture
+def installed(tmp_path: Path, python: Path) -> Iterator[Installed]:
     folder = tmp_path / "release"
     install(folder)
-    program = [sys.executable, "-P", "-m", "ops"]
+    program = [str(python), "-P", "-m", "ops"]
     (tmp_path / "node").mkdir()
     environment = {
-        "PYTHONPATH": str(folder),
+        "PYTHONPATH": f"{folder}:{sysconfig.get_path('purelib')}",
         "NOTIFY_SOCKET": str(tmp_path / "manager"),
         "WATCHDOG_USEC": "2000000",
     }
@@ -203,6 +213,22 @@ def test_the_supervisor_that_follows_does_what_the_one_before_it_did(installed: 
         assert done.returncode == 0, done.stdout + done.stderr
     refused = broker.penstock("serve")
     assert refused.returncode == 2 and "in use by another broker" in refused.stderr
+
+
+def test_a_supervisor_that_cannot_be_replaced_goes_on(installed: Installed, python: Path) -> None:
+    broker = installed.broker
+    with ThreadPoolExecutor() as pool:
+        upgrade = pool.submit(broker.penstock, "upgrade")
+        wait_for(lambda: "are replaced by those of the installed" in broker.log, what="the end of the trial")
+        python.unlink()
+        wait_for(lambda: "supervisor cannot be replaced" in broker.log, what="the supervisor's attempt")
+        python.symlink_to(sys.executable)
+        done = upgrade.result()
+    assert done.returncode == 0, done.stderr
+    assert "supervisor 0 replaced" not in done.stdout
+    assert done.stdout.rstrip().endswith("the supervisor does after the next start of the node")
+    done = broker.penstock("upgrade")
+    assert done.returncode == 0 and "supervisor 0 replaced" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
