@@ -7,7 +7,7 @@ supervisor itself.
 
 The running template stays until all are replaced. If a process of the installed release does not start, its place and
 those that follow get processes of the running release: a node is never without a process for want of a release that
-starts. The trial is that of the supervisor's succession (`ops.succession`). If its program has gone since the trial, the
+starts. The trial is that of the supervisor's succession (`ops.succession`). If its program has gone since, the
 supervisor alone stays as it is, until the next start of the node.
 """
 
