@@ -16,18 +16,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
-from pathlib import Path
 from socket import socket, socketpair
 from typing import Any
 
+from load.compiled import compiled
 from load.latency import PATIENCE_SECONDS, WARM_SECONDS, Pace
 from load.processes import cpu_seconds
 from load.target import Target
 from load.throughput import Counted, Shape, Subscription, burst_of, measure, open_producer, prepared
 
-SOURCE = Path(__file__).with_suffix(".c")
-HEADER = SOURCE.with_name("link.h")
-PROGRAM = SOURCE.parents[1] / "build" / "pump"
 END_SECONDS = 10.0
 NO_STAMP = "-1"
 NO_AUTHORITY = "-"
@@ -37,29 +34,13 @@ Opener = Callable[[socket | None], socket]
 """Opens AMQP on a socket, or on a new one, as far as the first message; returns the socket."""
 
 
-def build() -> Path:
-    """Return the program, compiling it if it is missing or older than its source. OSError with the reason if that
-    fails.
-    """
-    changed = max(each.stat().st_mtime for each in (SOURCE, HEADER))
-    if not PROGRAM.exists() or PROGRAM.stat().st_mtime < changed:
-        PROGRAM.parent.mkdir(exist_ok=True)
-        fresh = PROGRAM.with_suffix(f".{os.getpid()}")
-        done = subprocess.run(["cc", "-O2", "-o", fresh, SOURCE, "-ldl"], capture_output=True, text=True, check=False)
-        if done.returncode:
-            lines = done.stderr.splitlines()
-            raise OSError(f"{SOURCE.name} does not compile: {next((x for x in lines if 'error' in x), lines[-1])}")
-        fresh.replace(PROGRAM)
-    return PROGRAM
-
-
 class Pump:
     """The running program, and the counts that it reports."""
 
     def __init__(self, arguments: list[str], connections: list[socket], data: bytes = b"") -> None:
         descriptors = [each.fileno() for each in connections]
         self._process = subprocess.Popen(
-            [build(), *arguments, *map(str, descriptors)], bufsize=0, pass_fds=descriptors,
+            [compiled("pump", "link.h"), *arguments, *map(str, descriptors)], bufsize=0, pass_fds=descriptors,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -68,6 +49,11 @@ class Pump:
         with suppress(BrokenPipeError), self._process.stdin as given:  # it may have failed by now
             given.write(data)
         self._process.stdin = None  # or `communicate` would write to it
+
+    @property
+    def pid(self) -> int:
+        """The process id of the program."""
+        return self._process.pid
 
     def recv(self) -> Counted:
         """Return the next count. EOFError if the program has ended."""

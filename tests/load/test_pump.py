@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from load import frames, pump
-from load.pump import Pump, build
+from load.pump import Pump
 
 EACH = 50
 PREFETCH = 10
@@ -74,12 +73,3 @@ def test_a_broker_that_goes_is_told(ends: tuple[socket.socket, socket.socket]) -
         counted(program, 1)
     with pytest.raises(ConnectionError, match="closed a connection"):
         program.end()
-
-
-def test_what_does_not_compile_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "pump.c"
-    source.write_text("int main(void) { return nothing; }")
-    monkeypatch.setattr(pump, "SOURCE", source)
-    monkeypatch.setattr(pump, "PROGRAM", tmp_path / "build" / "pump")
-    with pytest.raises(OSError, match=r"^pump\.c does not compile: .*error: .*nothing[^\n]*$"):
-        build()

@@ -20,6 +20,7 @@ from tests.twins import ROOT
 BUILD_FILES = ("setup.py", "pyproject.toml", "MANIFEST.in", "Makefile", "README.md", "LICENSE", "CHANGELOG.md")
 PAGE = ("pipeline/__init__.py", "pipeline/report/__init__.py", "pipeline/report/templates/page.html")
 SOURCE = "def twice(x):\n    return {}\n"
+PROGRAMS = ("load/link.h", "load/pump.c", "load/relay.c")
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def project(tmp_path: Path) -> Path:
     (project / "penstock" / "__init__.py").write_text('__version__ = "1"\n')
     (project / "penstock" / "tiny_cy.py").write_text(SOURCE.format("2 * x"))
     (project / "penstock" / "tiny_cy.pxd").write_text("cpdef long twice(long x)\n")
-    for name in ("load/__init__.py", "load/pump.c", "load/link.h", "docs/page.md", "tests/test_twice.py", *PAGE):
+    for name in ("load/__init__.py", *PROGRAMS, "docs/page.md", "tests/test_twice.py", *PAGE):
         (project / name).touch()
     return project
 
@@ -90,9 +91,9 @@ def test_a_wheel_has_no_c_files_and_no_debugging_information(project: Path) -> N
         names = [name for name in wheel.namelist() if ".dist-info/" not in name]
         (library,) = (name for name in names if name.endswith(".so"))
         assert b".debug_info" not in wheel.read(library)
-    assert [name for name in names if name.endswith(".c")] == ["penstock_programs/load/pump.c"]
-    assert {"penstock/tiny_cy.pxd", "penstock_programs/load/link.h"} <= set(names)
-    assert {f"penstock_programs/{name}" for name in PAGE} <= set(names)
+    programs = {f"penstock_programs/{name}" for name in PROGRAMS}
+    assert {name for name in names if name.endswith((".c", ".h"))} == programs
+    assert {"penstock/tiny_cy.pxd", *(f"penstock_programs/{name}" for name in PAGE)} <= set(names)
 
 
 def test_a_source_distribution_has_the_documentation_and_nothing_that_is_made(project: Path) -> None:
@@ -100,9 +101,8 @@ def test_a_source_distribution_has_the_documentation_and_nothing_that_is_made(pr
     (project / "penstock" / "tiny_cy.so").touch()
     with tarfile.open(build(project, "sdist")) as archive:
         names = {member.name.partition("/")[2] for member in archive if member.isfile()}
-    programs = {"load/pump.c", "load/link.h"}
-    assert {"CHANGELOG.md", "docs/page.md", "penstock/tiny_cy.py", "penstock/tiny_cy.pxd"} | programs <= names
-    assert set(PAGE) <= names
+    assert {"CHANGELOG.md", "docs/page.md", "penstock/tiny_cy.py", "penstock/tiny_cy.pxd"} <= names
+    assert {*PROGRAMS, *PAGE} <= names
     assert not {name for name in names if name.startswith("tests/") or "tiny_cy.c" in name or name.endswith(".so")}
 
 
