@@ -9,26 +9,35 @@ from typing import Any, Self
 
 import psutil
 
-SUITE = "bookworm"
-BEGIN = """
+UNPACK = """
 root=$1 archive=$2
-shift 2
 mount -t tmpfs -o mode=755 tmpfs "$root"
 tar -x -C "$root" -f "$archive" --exclude './dev/*'
 mount -t proc proc "$root/proc"
+"""
+ENTER = """
+cd "$root"
+mkdir old
+pivot_root . old
+umount -l old
+rmdir old
+echo begun
+"""
+BEGIN = f"""{UNPACK}
+shift 2
 mount --rbind /dev "$root/dev"
 for folder; do
-    mkdir "$root/${folder##*/}"
-    mount --bind "$folder" "$root/${folder##*/}"
+    mkdir "$root/${{folder##*/}}"
+    mount --bind "$folder" "$root/${{folder##*/}}"
 done
-echo begun
+{ENTER}
 exec cat
 """
 """cat is process 1. It ends when the test closes its standard input, however the test ends, and all others with it."""
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 
 
-def bootstrap(archive: Path, *options: str) -> None:
+def bootstrap(archive: Path, *options: str, suite: str) -> None:
     """Make a system of Debian's with mmdebstrap, as an archive, unless there is one. apt's own settings for the way to
     its servers are those of this machine.
     """
@@ -39,7 +48,7 @@ def bootstrap(archive: Path, *options: str) -> None:
     made = archive.with_suffix(".new")
     in_memory = ("unshare", "--mount", "sh", "-ec", 'mount -t tmpfs tmpfs /tmp; exec "$@"', "sh")
     with made.open("wb") as output:
-        command = ["mmdebstrap", "--quiet", *options, *(f"--aptopt={each}" for each in settings), SUITE, "-"]
+        command = ["mmdebstrap", "--quiet", *options, *(f"--aptopt={each}" for each in settings), suite, "-"]
         subprocess.run([*in_memory, *command], cwd="/", env={**ENVIRONMENT}, stdout=output, check=True)
     made.rename(archive)
 
@@ -47,22 +56,30 @@ def bootstrap(archive: Path, *options: str) -> None:
 class Chroot:
     """A system that begins as the archive is. The `folders` are at its top, under their names."""
 
+    NAMESPACES: tuple[str, ...] = ("--mount", "--pid")
+
     def __init__(self, directory: Path, archive: Path, *folders: Path) -> None:
-        self.root = directory
-        begin = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", BEGIN, "sh")
-        command = [*begin, str(directory), str(archive), *map(str, folders)]
-        self._first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._first.stdout is not None
-        begun = self._first.stdout.readline()
-        assert begun == b"begun\n", self._first.wait()
-        (first,) = psutil.Process(self._first.pid).children()
-        self._enter = ("nsenter", "--target", str(first.pid), "--mount", "--pid", "chroot", str(directory))
+        command = self.begin(str(directory), str(archive), *map(str, folders))
+        self._outside = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._outside.stdout is not None
+        begun = self._outside.stdout.readline()
+        assert begun == b"begun\n", self._outside.wait()
+        below = psutil.Process(self._outside.pid).children(recursive=True)
+        (self.first,) = (each.pid for each in below if psutil.Process(each.ppid()).name() == "unshare")
+        """The process that is number 1 in here."""
+        self._enter = ("nsenter", "--target", str(self.first), *self.NAMESPACES)
+
+    def begin(self, *arguments: str) -> list[str]:
+        """Return the command that begins the system, with the arguments of `BEGIN`. It prints "begun", and the system
+        ends when its standard input does.
+        """
+        return ["unshare", *self.NAMESPACES, "--fork", "--kill-child", "sh", "-ec", BEGIN, "sh", *arguments]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._first.communicate()
+        self._outside.communicate()
 
     def command(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
         """Return the command that runs another one in here, as root."""

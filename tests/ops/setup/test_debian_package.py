@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -16,10 +19,12 @@ import pytest
 
 from penstock import __version__
 from tests.broker.process import READY
+from tests.ops.setup.booted import CONTROL_GROUPS, Booted
 from tests.ops.setup.chroot import Chroot, bootstrap
 from tests.ops.setup.test_debian import PACKAGE, build_dependencies
 from tests.ops.test_systemd import EXPOSURE
 from tests.twins import ROOT
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,13 +39,14 @@ pytestmark = [
 CACHE = ROOT / "build" / "debian"
 """Kept between runs: two systems, wheels, and compiled modules. Without it the first test takes some ten minutes."""
 GLIBC = 36
-"""The minor version of the suite's."""
+"""The minor version of the older suite's."""
 BUILD = {
     "PATH": "/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin",
     "CCACHE_DIR": "/ccache",
     "PIP_NO_INDEX": "1",
     "PIP_FIND_LINKS": "/wheels",
 }
+"""Builds find compilers that remember, and packages without a network."""
 DEPENDENCIES = ("python3", "systemd")
 """The packages that it depends on, which apt downloads once and for all."""
 MIB = 1 << 20
@@ -52,23 +58,41 @@ START = (
     "runuser", "-u", "penstock", "--", "penstock", "serve", "--config", CONFIGURATION, "--port", "0",
     "--set", "http.enabled=false",
 )  # fmt: skip
+CLIENT = """
+import sys
+import pika
+
+with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1")) as connection:
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("orders", durable=True)
+    if sys.argv[1] == "publish":
+        channel.basic_publish("", "orders", b"one", pika.BasicProperties(delivery_mode=2), mandatory=True)
+    else:
+        print(next(channel.consume("orders", auto_ack=True))[2].decode())
+"""
+IMPATIENT = """
+[Service]
+WatchdogSec=3
+TimeoutAbortSec=1
+"""
 
 
-def archive(kind: str, *options: str) -> Path:
+def archive(kind: str, *options: str, suite: str = "bookworm") -> Path:
     """Return an archive of a system made with these options."""
-    name = f"{kind}-{hashlib.sha256(repr(options).encode()).hexdigest()[:8]}.tar"
-    bootstrap(CACHE / name, *options)
+    name = f"{kind}-{hashlib.sha256(repr((options, suite)).encode()).hexdigest()[:8]}.tar"
+    bootstrap(CACHE / name, *options, suite=suite)
     return CACHE / name
 
 
-def fetch_wheels(folder: Path) -> None:
-    """Download what penstock needs, with this machine's settings of pip, for the Python of the suite."""
+def fetch_wheels(folder: Path, *others: str, python: str = "3.11") -> None:
+    """Download what penstock needs, and others, with this machine's settings of pip, for a Python of a suite."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extra = project["project"]["optional-dependencies"]["traces"]
-    needed = [*project["build-system"]["requires"], *project["project"]["dependencies"], *extra]
+    needed = [*project["build-system"]["requires"], *project["project"]["dependencies"], *extra, *others]
     platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in range(5, GLIBC + 1)]
     platforms += [f"--platform=manylinux{name}_x86_64" for name in ("1", "2010", "2014")]
-    options = ("--quiet", "--only-binary=:all:", "--implementation=cp", "--python-version=3.11")
+    options = ("--quiet", "--only-binary=:all:", "--implementation=cp", f"--python-version={python}")
     command = [sys.executable, "-m", "pip", "download", *options, *platforms, "--dest", folder, *needed]
     subprocess.run(command, check=True)
 
@@ -109,6 +133,18 @@ def clean(tmp_path: Path) -> Iterator[Chroot]:
         yield chroot
 
 
+@pytest.fixture
+def booted(tmp_path: Path) -> Iterator[Booted]:
+    """A minimal system that systemd has booted."""
+    if CONTROL_GROUPS is None:
+        pytest.skip("this machine has no control groups of version 2")
+    root = tmp_path / "root"
+    root.mkdir()
+    packages = ",".join((*DEPENDENCIES, "dbus"))
+    with Booted(root, archive("booted", "--variant=minbase", f"--include={packages}")) as system:
+        yield system
+
+
 def install(system: Chroot, package: Path) -> None:
     """Install a package, or upgrade to it, without a network."""
     system.copy(package, "/root")
@@ -134,21 +170,28 @@ def remains(system: Chroot) -> str:
     return paths + system.run("getent", "passwd", "penstock").stdout + system.run("getent", "group", "penstock").stdout
 
 
-def serve_one_message(system: Chroot) -> None:
-    """Start a node as the system's user penstock, send a message through it from outside, and stop it."""
-    with subprocess.Popen(system.command(START), stdout=subprocess.PIPE, text=True) as node:
+@contextmanager
+def serving(system: Chroot, *command: str) -> Iterator[re.Match[str]]:
+    """Start a node in a system, and stop it at the end. What it says when it is ready is returned."""
+    with subprocess.Popen(system.command(command), stdout=subprocess.PIPE, text=True) as node:
         try:
             assert node.stdout is not None
             ready = READY.match(node.stdout.readline().rstrip())
             assert ready
-            send_one_message(ready["host"], int(ready["port"]))
-            assert system.output("penstock", "--config", CONFIGURATION, "ping").startswith("serving on ")
-            assert system.output("stat", "-c", "%U", f"/proc/{ready['pid']}") == "penstock\n"
+            yield ready
             system.output("sh", "-c", f"kill {ready['pid']}")
             assert node.wait() == 0
         except BaseException:
             node.kill()  # the node itself ends with the system
             raise
+
+
+def serve_one_message(system: Chroot) -> None:
+    """Start a node as the system's user penstock, send a message through it from outside, and stop it."""
+    with serving(system, *START) as ready:
+        send_one_message(ready["host"], int(ready["port"]))
+        assert system.output("penstock", "--config", CONFIGURATION, "ping").startswith("serving on ")
+        assert system.output("stat", "-c", "%U", f"/proc/{ready['pid']}") == "penstock\n"
 
 
 def send_one_message(host: str, port: int) -> None:
@@ -160,6 +203,19 @@ def send_one_message(host: str, port: int) -> None:
         channel.basic_publish("", "orders", b"one", pika.BasicProperties(delivery_mode=2), mandatory=True)
         _, _, body = next(channel.consume("orders", auto_ack=True))
         assert body == b"one"
+
+
+def client(system: Booted, action: str) -> str:
+    """Publish or consume a persistent message on a system's own loopback, and return what was consumed."""
+    command = ["nsenter", "--target", str(system.first), "--net", sys.executable, "-c", CLIENT, action]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def has_restarted(system: Booted, times: int) -> bool:
+    """Tell whether systemd has started the node again so many times, and it is ready."""
+    return (system.property("NRestarts"), system.property("ActiveState")) == (str(times), "active")
 
 
 def test_lintian_finds_nothing(built: Chroot) -> None:
@@ -216,3 +272,57 @@ def test_an_upgrade_keeps_the_configuration_and_the_data_and_a_purge_leaves_noth
     assert clean.read(CONFIGURATION) == edited and clean.output("ls", "/var/lib/penstock")
     clean.output("dpkg", "--purge", "penstock")
     assert remains(clean) == untouched == ""
+
+
+def test_systemd_starts_reloads_upgrades_and_stops_a_node(package: Path, booted: Booted) -> None:
+    install(booted, package)
+    assert booted.property("ActiveState") == "active"
+    started = booted.property("MainPID")
+    client(booted, "publish")
+    booted.output("sh", "-c", f"echo 'log_level = \"debug\"' >>{CONFIGURATION}")
+    booted.output("systemctl", "reload", "penstock")
+    wait_for(lambda: "configuration reloaded" in booted.journal(), what="the configuration")
+
+    said = booted.output("penstock", "--config", CONFIGURATION, "upgrade")
+    assert "supervisor 0 replaced" in said
+    wait_for(lambda: booted.property("WatchdogTimestamp"), what="a sign of life")
+    assert [booted.property(name) for name in ("MainPID", "NRestarts", "ActiveState")] == [started, "0", "active"]
+    assert client(booted, "consume") == "one\n"
+
+    booted.output("systemctl", "stop", "penstock")
+    assert [booted.property(name) for name in ("Result", "ActiveState")] == ["success", "inactive"]
+
+
+def test_systemd_starts_a_node_again_whose_supervisor_dies_or_hangs(package: Path, booted: Booted) -> None:
+    install(booted, package)
+    booted.output("mkdir", "/run/systemd/system/penstock.service.d")
+    booted.output("sh", "-c", f"echo '{IMPATIENT}' >/run/systemd/system/penstock.service.d/watchdog.conf")
+    booted.output("systemctl", "daemon-reload")
+    booted.output("systemctl", "restart", "penstock")
+    client(booted, "publish")
+    for restarts, signal in ((1, "KILL"), (2, "STOP")):
+        booted.output("systemctl", "kill", "--kill-whom=main", f"--signal={signal}", "penstock")
+        wait_for(partial(has_restarted, booted, restarts), what=f"restart {restarts}")
+    assert client(booted, "consume") == "one\n"
+
+
+def test_systemd_does_not_repeat_a_refusal_and_a_newer_package_goes_on_with_the_messages(
+    package: Path, booted: Booted
+) -> None:
+    untouched = remains(booted)
+    install(booted, package)
+    client(booted, "publish")
+    booted.output("cp", CONFIGURATION, "/root/kept")
+    booted.output("sh", "-c", f"echo 'log_level = 7' >>{CONFIGURATION}")
+    assert booted.run("systemctl", "restart", "penstock").returncode == 1
+    assert [booted.property(name) for name in ("Result", "NRestarts", "ExecMainStatus")] == ["exit-code", "0", "2"]
+    assert "log_level" in booted.journal()
+    booted.output("cp", "/root/kept", CONFIGURATION)
+    booted.output("systemctl", "start", "penstock")
+
+    install(booted, later(package))
+    assert booted.property("ActiveState") == "active"
+    assert client(booted, "consume") == "one\n"
+
+    booted.output("dpkg", "--purge", "penstock")
+    assert remains(booted) == untouched == ""
