@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from py4j.protocol import Py4JError
@@ -109,7 +110,13 @@ class Runner:
     def _end_java(self, name: str) -> None:
         """End Java at once, for a job that is stuck, so that calls which wait for it fail."""
         self.stuck = name
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would log each call that fails
+        silence_py4j()
         java: Any = self.spark._jvm
         with suppress(Py4JError, OSError):  # the call has no answer
             java.java.lang.Runtime.getRuntime().halt(1)
+
+
+def silence_py4j() -> None:
+    """Have py4j log no calls that fail from now on, neither with its own loggers nor with the root one."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(lambda record: "py4j" not in Path(record.pathname).parts)

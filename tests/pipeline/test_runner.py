@@ -34,6 +34,24 @@ except PipelineError as error:
     sys.exit(2)
 """
 
+RESET = """
+import socket, struct, sys, threading
+from py4j.java_gateway import GatewayClient
+from pipeline.runner import silence_py4j
+
+def reset():
+    connection, _ = server.accept()
+    connection.recv(100)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=reset).start()
+if sys.argv[1] == "silent":
+    silence_py4j()
+print(GatewayClient(port=server.getsockname()[1]).send_command("command"))
+"""
+
 
 def endless(spark: SparkSession) -> None:
     spark.range(1 << 60).agg(F.max(F.hash("id"))).first()
@@ -68,18 +86,30 @@ def test_an_error_of_a_job_is_raised_as_it_is(spark: SparkSession) -> None:
         runner.run("a job", job)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("later", [0, 0.6])
-def test_java_that_is_stuck_is_ended(later: float) -> None:
-    """A second job begins at the same time, or so late that Java is ended before that job's own limit."""
-    done = subprocess.run(
-        [sys.executable, "-c", STUCK, str(later)],
+def run(program: str, argument: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in Python."""
+    return subprocess.run(
+        [sys.executable, "-c", program, argument],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
+
+
+@pytest.mark.parametrize(("how", "logged"), [("loud", True), ("silent", False)])
+def test_py4j_can_be_kept_from_logging_a_connection_that_is_reset(how: str, logged: bool) -> None:
+    done = run(RESET, how)
+    assert done.returncode == 0 and len(done.stdout) == 2  # py4j's code for an error
+    assert ("ConnectionResetError" in done.stderr) == ("Traceback" in done.stderr) == logged
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("later", [0, 0.6])
+def test_java_that_is_stuck_is_ended(later: float) -> None:
+    """A second job begins at the same time, or so late that Java is ended before that job's own limit."""
+    done = run(STUCK, str(later))
     assert done.stdout in (f"{name}: not done within 0.5 s, see --job-limit\n" for name in ("a job", "another"))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
