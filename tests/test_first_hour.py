@@ -17,6 +17,7 @@ STEPS = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # it compiles, beside other tests
 def test_the_way_to_a_held_producer(tmp_path: Path) -> None:
     picture = tmp_path / "held.png"
     done = subprocess.run(
