@@ -1,5 +1,6 @@
 import cython
 from libc.stdint cimport uint32_t, uint64_t, int64_t
+from penstock.batch.held cimport Held, start_of
 from penstock.batch.pointers cimport (address, address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize)
 
 cdef enum:
@@ -21,8 +22,8 @@ cdef class Batch:
     cdef readonly object entries
     cdef readonly object contents
     cdef readonly Py_ssize_t count
-    cdef const unsigned char[::1] entry_view
-    cdef const unsigned char[::1] content_view
+    cdef Held entries_held
+    cdef Held contents_held
     cdef const unsigned char* entry
     cdef const unsigned char* content
 

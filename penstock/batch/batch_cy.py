@@ -26,6 +26,7 @@ import cython
 
 if not cython.compiled:
     from penstock.batch.pointers import (
+        Held,
         address,
         address_of_bytearray,
         address_readonly,
@@ -35,6 +36,7 @@ if not cython.compiled:
         put16,
         put32,
         resize,
+        start_of,
     )
 
     ENTRY_SIZE = 16
@@ -61,11 +63,11 @@ class Batch:
     def __init__(self, entries: Any, contents: Any) -> None:
         self.entries = entries
         self.contents = contents
-        self.entry_view = entries
-        self.content_view = contents
+        self.entries_held = Held(entries)
+        self.contents_held = Held(contents)
         self.count = len(entries) // ENTRY_SIZE
-        self.entry = address_readonly(self.entry_view)
-        self.content = address_readonly(self.content_view)
+        self.entry = start_of(self.entries_held)
+        self.content = start_of(self.contents_held)
         if self.count * ENTRY_SIZE != len(entries):
             raise ValueError(f"{len(entries)} bytes are no whole number of rows")
         if self.count and self.end(self.count - 1) - self.base() > len(contents):
@@ -153,10 +155,12 @@ class Batch:
                 high = middle - 1
         return low
 
-    def slices(self, first: int, count: int) -> tuple[memoryview, memoryview]:
+    def slices(self, first: int, count: int) -> tuple[Any, Any]:
         """Rows and contents of `count` messages (at least one) from row `first`, without copying."""
         start = get32(self.entry, first * ENTRY_SIZE) - self.base()
         end = self.end(first + count - 1) - self.base()
+        if count == self.count and end == len(self.contents):
+            return self.entries, self.contents
         return (
             memoryview(self.entries)[first * ENTRY_SIZE : (first + count) * ENTRY_SIZE],
             memoryview(self.contents)[start:end],

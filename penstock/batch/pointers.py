@@ -29,6 +29,18 @@ def address_of_bytes(data: bytes) -> Pointer:
     return data
 
 
+class Held:
+    """The plain twin of `penstock.batch.held.Held`. TypeError if the source has no buffer."""
+
+    def __init__(self, source: Any) -> None:
+        self.pointer = address_readonly(source)
+
+
+def start_of(held: Held) -> Pointer:
+    """The buffer that is held, as a pointer."""
+    return held.pointer
+
+
 def resize(data: bytearray, size: int) -> int:
     """Resize a bytearray; new bytes are 0 here, undefined when compiled."""
     if size > len(data):

@@ -80,7 +80,8 @@ def test_addresses_show_the_bytes_themselves(kind: Kind) -> None:
 
 def test_every_primitive_has_its_twin() -> None:
     assert pointers.__file__
-    source = Path(pointers.__file__).with_suffix(".pxd").read_text()
+    folder = Path(pointers.__file__).parent
+    source = (folder / "pointers.pxd").read_text() + (folder / "held.pxd").read_text()
     declared = set(re.findall(r"^cdef inline [^(]*?(\w+)\(", source, re.MULTILINE))
     assert "load32" in declared
     assert declared == {name for name, value in vars(pointers).items() if callable(value) and name.islower()} - {
