@@ -418,7 +418,8 @@ class ShardLink(Staged[LinkStage, LinkEvent]):
             self.bring_again(sent)
         for (pace, queue_gate), count in paced.items():
             pace.came_again(queue_gate, count)
-        self.turn.operations += asked  # behind the publishes: a channel publishes nothing while it awaits an answer
+        # behind the publishes: a channel publishes nothing while it awaits an answer
+        self.turn.operations.extend(asked)
         for group in {group for _, _, group, _ in holders} - living:
             self.send(to_shard.Gone(group))
         if self.gave_up and not self.turn.operations:

@@ -148,7 +148,7 @@ class Link:
     def greet(self) -> None:
         """A hello arrived: repeat the verdicts, which the peer may not have received."""
         self.greeted = True
-        self.turn.operations += self.verdicts
+        self.turn.operations.extend(self.verdicts)
 
     def record(self) -> bytes:
         """The state that the shard's next incarnation needs to answer a hello, once all applied turns are safe."""

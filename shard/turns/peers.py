@@ -65,7 +65,7 @@ class Peer(Staged[LinkStage, LinkEvent]):
         for publish in self.next:
             part = turn.place_batch(publish.batch, 0, len(publish.batch))
             turn.add(to_shard.Publish(publish.queues, part, 0, len(publish.batch), publish.resent))
-        turn.operations += self.operations
+        turn.operations.extend(self.operations)
         self.operations = []
         self.number += 1
         self.sent.append((self.number, self.next))
