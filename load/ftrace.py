@@ -55,7 +55,7 @@ class Recording:
 
 @contextmanager
 def recording(threads: Iterable[int]) -> Iterator[Recording]:
-    """Record these threads. What has been recorded goes with the context. OSError if that is not possible."""
+    """Record these threads; the kernel discards the recording when the context ends. OSError if it cannot record."""
     if not (TRACEFS / "instances").exists():
         subprocess.run(["mount", "-t", "tracefs", "tracefs", TRACEFS], check=False, capture_output=True)
     instance = TRACEFS / "instances" / f"penstock-{os.getpid()}"

@@ -14,7 +14,6 @@ consumer's read. What a process does after its write, such as the rest of its tu
 
 from __future__ import annotations
 
-import statistics
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,13 +51,9 @@ class Way:
     whole: Sequence[int]
     share: float
 
-    def p50(self, stage: Stage) -> float:
-        """The median of a stage, in microseconds."""
-        return statistics.median(self.stages[stage])
-
 
 class _Process:
-    """The calls of one process, by what they do, in order."""
+    """The calls of one process: its writes, reads and waits, each in order."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         done = sorted((call for call in calls if call.result > 0), key=lambda call: call.began)

@@ -54,7 +54,7 @@ Begin = Callable[[float], AbstractContextManager[Course]]
 
 @dataclass(slots=True)
 class Found:
-    """What was found of one broker: its lines of each recording, and by process what a message cost."""
+    """The findings for one broker: the way in each recording, and the cost of a message by process."""
 
     ways: list[Way] = field(default_factory=list)
     micros: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))

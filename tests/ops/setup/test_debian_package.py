@@ -206,7 +206,7 @@ def send_one_message(host: str, port: int) -> None:
 
 
 def client(system: Booted, action: str) -> str:
-    """Publish or consume a persistent message on a system's own loopback, and return what was consumed."""
+    """Publish or consume a persistent message on a system's own loopback; return the consumed body."""
     command = ["nsenter", "--target", str(system.first), "--net", sys.executable, "-c", CLIENT, action]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
